@@ -34,7 +34,7 @@ from understudy.evaluation_log import check_training, count_attempt
 from understudy.hashed_table import changed, digest
 from understudy.job import child_seed
 from understudy.job.load import check_measures, given_policy, named_policy
-from understudy.run.attacks import audit_claim, claim_of, disproved, shadow_attacked, specification_of
+from understudy.run.stages import audit_claim, claim_of, disproved, shadow_attacked, specification_of
 
 CLAMPED = (
     "values of the real tables outside the schema were clamped, as --clamp asks; every number but the share of valid "

@@ -17,7 +17,7 @@ from tests.understudy.conftest import small_table
 from tests.understudy.driving import charged, prepared
 from understudy.bundle.evidence import NUMBERS, PUBLIC_REPORT
 from understudy.job.spec import JobError, build_job
-from understudy.run import released_numbers as publishing
+from understudy.run import run as publishing
 from understudy.run import stages
 from understudy.run.plan import PUBLICATION, make_plan
 from understudy.run.workspace import unfinished

@@ -88,7 +88,7 @@ def _chosen(
     from synth.generators.base import PrivateGenerator
     from synth.generators.registry import generator, load_model
     from synth.schema_file import read_schema
-    from understudy.run.attacks import claim_of, specification_of
+    from understudy.run.stages import claim_of, specification_of
 
     if model is not None:
         if name is not None or schema is not None or parameters:

@@ -184,7 +184,7 @@ class Plan:
     @property
     def _unreachable(self) -> tuple[str, ...]:
         """Rules that no table of the declared size could pass and no claim of this run proves."""
-        from understudy.reach import Size, beyond_reach, could_pass
+        from understudy.run.preflight import Size, beyond_reach, could_pass
 
         options, schema, asked = self.job.evaluation, self.schema, self.job.evaluation.measures
         if schema.n_units is None:

@@ -1,17 +1,29 @@
 """One run: the stages one after the other, each done once whatever cuts the run short, and the folder they leave."""
 
+import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from evaluate.gate.verdict import Verdict
-from evaluate.provenance import Provenance, SweepRecord
+from evaluate.provenance import ComposedClaim, Provenance, PublishedNumbers, SweepRecord
+from evaluate.released import Released
 from evaluate.result import Evaluation
 from synth.distribution import VERSION
+from synth.dp.budget import Budget
+from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
+from synth.errors import BudgetError
 from synth.generators.wrapper import wrappers
+from synth.output import read_state, whole_file
+from synth.progress import Progress
+from synth.schema import Schema
 from synth.split import Split
+from synth.table import read_table
 from understudy import provenance
 from understudy.budget.account import releases
 from understudy.bundle import evidence
@@ -20,10 +32,10 @@ from understudy.bundle.evidence import Delivery, Handing
 from understudy.console import DONE, VERDICTS, Console
 from understudy.evaluation_log import count_attempt
 from understudy.job.spec import Tracked
-from understudy.run import candidates, released_numbers, stages
-from understudy.run.attacks import disproved
-from understudy.run.plan import Plan
-from understudy.run.pool import make_all
+from understudy.run import candidates, stages
+from understudy.run.candidates import candidate_of, make_all
+from understudy.run.plan import PUBLICATION, Plan
+from understudy.run.stages import disproved
 from understudy.run.workspace import TRAINING, RunWorkspace, unfinished
 
 MODELS = "models"
@@ -131,7 +143,7 @@ def _publish(plan: Plan, work: RunWorkspace, sides: Split, console: Console) -> 
         return
     with console.stage("release numbers") as progress:
         table = candidates.table_path(plan, work, plan.job.release)
-        released_numbers.release_numbers(plan, work, sides, table, progress)
+        release_numbers(plan, work, sides, table, progress)
 
 
 def _join(plan: Plan, work: RunWorkspace, real: _Real) -> Evaluation:
@@ -143,7 +155,7 @@ def _join(plan: Plan, work: RunWorkspace, real: _Real) -> Evaluation:
         if path.name not in KEPT:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     evaluation = replace(evaluation, provenance=_provenance(plan, work, real, evaluation))
-    return released_numbers.with_numbers(evaluation, released_numbers.publication(plan, work))
+    return with_numbers(evaluation, publication(plan, work))
 
 
 def _remove_releasable(folder: Path) -> None:
@@ -186,7 +198,7 @@ def _provenance(plan: Plan, work: RunWorkspace, real: _Real, evaluation: Evaluat
 
 def _statements(plan: Plan, work: RunWorkspace) -> dict[str, PrivacyStatement | None]:
     stated = {label: candidates.candidate_of(work, label).statement for label in plan.points}
-    published = {} if plan.publication is None else {evidence.ALONE: released_numbers.statement_of(work)}
+    published = {} if plan.publication is None else {evidence.ALONE: statement_of(work)}
     return {**stated, **published}
 
 
@@ -208,3 +220,63 @@ def _write(outcome: RunOutcome, folder: Path, signer: Signer | None) -> None:
     files = {f"{name}.toml": file.content for name, file in plan.given.items()}
     seeds = {"job": plan.job.seed, "split": plan.job.split_seed}
     evidence.write_evidence(outcome.delivery, folder, signer, files=files, seeds=seeds)
+
+
+def release_numbers(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress: Progress) -> None:
+    """The released numbers drawn and kept, once whatever cuts the run short. *Sensitive*: `sides`."""
+    from evaluate.dp_release import release_numbers as released
+
+    if work.measured(PUBLICATION).exists():
+        return
+    schema = plan.job.evaluation.aim(plan.schema)
+    with plan.payment(work).budget(PUBLICATION) as budget:
+        if budget is None:
+            raise BudgetError("numbers are released under a budget only; set released_numbers.epsilon")
+        numbers = released(sides, read_table(table), schema, budget, progress)
+        statement = budget.statement(plan.schema)
+    content = {"statement": statement.to_dict(), "numbers": [asdict(number) for number in numbers]}
+    with whole_file(work.measured(PUBLICATION)) as beside:
+        beside.write_text(json.dumps(content), encoding="utf-8")
+
+
+def _kept(work: RunWorkspace) -> dict[str, Any]:
+    kept: dict[str, Any] = read_state(work.measured(PUBLICATION), {})
+    return kept
+
+
+def statement_of(work: RunWorkspace) -> PrivacyStatement:
+    return PrivacyStatement.from_dict(_kept(work)["statement"])
+
+
+def publication(plan: Plan, work: RunWorkspace) -> PublishedNumbers | None:
+    """The releases for the report to hand on, with all that counts with them; `None` where there are none."""
+    if plan.publication is None or plan.together is None or plan.job.release is None:
+        return None
+    fit, own = candidate_of(work, plan.job.release).statement, statement_of(work)
+    fits = plan.schedules if plan.job.is_sweep else {plan.job.release: plan.schedules[plan.job.release]}
+    both = _together({**fits, PUBLICATION: plan.publication}, plan.together, plan.schema)
+    try:
+        numbers = TypeAdapter(tuple[Released, ...]).validate_json(json.dumps(_kept(work)["numbers"]))
+    except ValueError:
+        raise BudgetError("a published number is damaged; run the job anew (what was drawn stays spent)") from None
+    together = replace(both, private=fit is not None and fit.private and own.private)
+    return PublishedNumbers(plan.job.release, numbers, own, together, len(fits), plan.everything)
+
+
+def _together(schedules: Mapping[str, Schedule], claim: ComposedClaim, schema: Schema) -> PrivacyStatement:
+    events = tuple(event for schedule in schedules.values() for event in schedule.events)
+    return Budget(Schedule(events, claim.delta)).statement(schema)
+
+
+def with_numbers(evaluation: Evaluation, published: PublishedNumbers | None) -> Evaluation:
+    if published is None:
+        return evaluation
+    estimates = tuple(number.estimate for number in published.numbers)
+    candidates = (
+        replace(candidate, estimates=(*candidate.estimates, *estimates))
+        if candidate.name == published.table
+        else candidate
+        for candidate in evaluation.candidates
+    )
+    provenance = replace(evaluation.provenance, released_numbers=published)
+    return replace(evaluation, candidates=tuple(candidates), provenance=provenance)

@@ -36,7 +36,7 @@ from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.remote_table import stated
 from understudy.extras.sites.site import DRAWN, OTHER_JOB, NoisyAnswers, Site
 from understudy.job import child_seed
-from understudy.run.attacks import audit_claim
+from understudy.run.stages import audit_claim
 
 SYNTHETIC, STATEMENT, ANSWERS, RESERVATION = "synthetic.csv", "statement.json", "answers", "reservation.json"
 ALL_SITES = "all sites"  # the name of the synthetic table in evaluations
