@@ -16,7 +16,7 @@ from synth.schema import Schema
 from synth.table.conforming import Outside
 from synth.table.table import Table
 from understudy import provenance
-from understudy.budget.account import Fund, Payment, Release, RequestsInMemory, ledger_url, open_fund
+from understudy.budget import Fund, Payment, Release, RequestsInMemory, ledger_url, open_fund
 from understudy.data.load import check_columns, read_rows
 from understudy.data.source import RealTable
 from understudy.evaluation_log import note_training

@@ -128,7 +128,7 @@ def executor_of(jobs: Iterable[BatchJob], settings: Settings) -> Executor:
 
 
 def check_elsewhere(jobs: Sequence[BatchJob], folder: Path, executor: str) -> None:
-    from understudy.budget.account import ledger_of, ledger_place
+    from understudy.budget import ledger_of, ledger_place
 
     usable = [job for job in jobs if job.spec is not None and not job.fault]
     for job in usable:

@@ -127,7 +127,7 @@ def _reasons(plan: "Plan") -> list[str]:
 
 def show(outcome: "RunOutcome", console: "Console") -> None:
     from reports.sections.limitations import left_out, on_samples
-    from understudy.budget.account import release_line
+    from understudy.budget import release_line
     from understudy.bundle.evidence import REPORT
 
     if outcome.unsaved:

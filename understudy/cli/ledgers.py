@@ -258,7 +258,7 @@ def _show_release(file: Path, candidate: str | None, total: tuple[float, float] 
     from evaluate.text import at_most
     from synth.dp.schedule_file import read_books
     from synth.dp.statement import IN_LEDGER
-    from understudy.budget.account import compose
+    from understudy.budget import compose
 
     books = read_books(file, candidate)
     costs = compose(books, total)

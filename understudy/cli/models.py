@@ -123,7 +123,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     from synth.generators.registry import generator
     from synth.generators.wrapper import compose
     from synth.schema_file import read_schema
-    from understudy.budget.account import release_line, releases
+    from understudy.budget import release_line, releases
     from understudy.data.source import find_table
     from understudy.single_fit import carry_out, plan_fit
 

@@ -24,7 +24,7 @@ from synth.progress import Progress
 from synth.schema import Schema
 from synth.table import check_names
 from synth.table.conforming import Outside
-from understudy.budget.account import Fund, Payment, Release, ledger_of, open_fund, plan_budget, publication_of
+from understudy.budget import Fund, Payment, Release, ledger_of, open_fund, plan_budget, publication_of
 from understudy.data.source import RealTable, embedded_table, find_table
 from understudy.executors.executor import check_elsewhere, checked
 from understudy.job.load import Inputs, read_inputs

@@ -25,7 +25,7 @@ from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import Generator, PrivateGenerator
 from synth.generators.wrapper import cautions as warned
 from synth.schema import Schema
-from understudy.budget.account import LEDGER_VARIABLE, Fund
+from understudy.budget import LEDGER_VARIABLE, Fund
 from understudy.job.spec import composed
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from synth.schema import Schema
 from synth.split import Split
 from synth.table import read_table
 from understudy import provenance
-from understudy.budget.account import releases
+from understudy.budget import releases
 from understudy.bundle import evidence
 from understudy.bundle.documents import Signer
 from understudy.bundle.evidence import Delivery, Handing

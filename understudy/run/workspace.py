@@ -33,7 +33,7 @@ from filelock import FileLock
 from synth.dp.noise_journal import Journal
 from synth.errors import JobError
 from synth.output import RUN, Unfinished, check_new_folder, hidden_beside, is_taken, read_state, sync, whole_file
-from understudy.budget.account import SPENT
+from understudy.budget import SPENT
 from understudy.executors.executor import wait_for_workers
 from understudy.provenance import now
 

@@ -25,7 +25,7 @@ from synth.progress import Progress, quiet
 from synth.split import split_table
 from synth.table import read_table
 from understudy import provenance
-from understudy.budget.account import Fund, Payment, Release, RequestsInMemory, open_fund
+from understudy.budget import Fund, Payment, Release, RequestsInMemory, open_fund
 from understudy.bundle.evidence import VERDICT, Delivery, deliver
 from understudy.data.load import read_rows
 from understudy.data.source import RealTable

@@ -20,7 +20,7 @@ from synth.generators.models.model import Model
 from synth.output import RUN, Unfinished, check_new_folder, hidden_beside
 from synth.progress import Progress, quiet
 from synth.table import write_table
-from understudy.budget.account import ledger_url
+from understudy.budget import ledger_url
 from understudy.console import VERDICTS
 from understudy.data.source import find_table
 from understudy.extras.sites.channel import Channel, LocalChannel, SitesError, pack, unpack
