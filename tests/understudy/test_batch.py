@@ -28,7 +28,7 @@ from understudy.batch.summary import content_of, write_summary
 from understudy.bundle.documents import make_keys
 from understudy.cli import main
 from understudy.console import Console
-from understudy.executors import processes as workers
+from understudy.executors import executor as workers
 from understudy.executors.executor import Ended
 
 

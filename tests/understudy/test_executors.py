@@ -17,9 +17,7 @@ from synth.errors import JobError, OutputError
 from tests.understudy.conftest import SCHEMA
 from tests.understudy.working import Scripted
 from understudy.executors import executor as executors
-from understudy.executors import processes
-from understudy.executors.executor import Ended, Service, checked, cores, wait_for_workers
-from understudy.executors.processes import Processes, Worker
+from understudy.executors.executor import Ended, Processes, Service, Worker, checked, cores, wait_for_workers
 
 
 def service(folder: Path, **changes: object) -> Service:
@@ -74,7 +72,7 @@ def test_a_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
     script = (
         "import pathlib, pickle, time\n"
         "from tests.understudy.working import Scripted\n"
-        "from understudy.executors.processes import Processes\n"
+        "from understudy.executors.executor import Processes\n"
         "from understudy.executors.executor import Service\n"
         f"folder = pathlib.Path({str(tmp_path)!r})\n"
         "with Processes(Service(pickle.dumps(Scripted()), folder, home=folder), 1) as executor:\n"
