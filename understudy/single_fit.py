@@ -20,7 +20,7 @@ from understudy.budget import Fund, Payment, Release, RequestsInMemory, ledger_u
 from understudy.data.load import check_columns, read_rows
 from understudy.data.source import RealTable
 from understudy.evaluation_log import note_training
-from understudy.executors.executor import PROCESSES, checked, counting
+from understudy.executor import PROCESSES, checked, counting
 from understudy.run.preflight import Intent, cautions
 
 

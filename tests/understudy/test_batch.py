@@ -20,6 +20,7 @@ import pytest
 from synth.dp.ledger import open_ledger
 from synth.errors import JobError
 from tests.understudy.conftest import Workspace
+from understudy import executor as workers
 from understudy.batch import run as conducting
 from understudy.batch.jobs import listed, uncounted
 from understudy.batch.result import JobOutcome, exit_code, outcome_of
@@ -28,8 +29,7 @@ from understudy.batch.summary import content_of, write_summary
 from understudy.bundle.documents import make_keys
 from understudy.cli import main
 from understudy.console import Console
-from understudy.executors import executor as workers
-from understudy.executors.executor import Ended
+from understudy.executor import Ended
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from understudy.batch.jobs import BatchJob
 from understudy.bundle.documents import Unsound, read_document
 from understudy.bundle.manifest import MANIFEST, Manifest
 from understudy.console import BAD_INPUT, DONE, FAILED, INCONCLUSIVE, INTERNAL_ERROR, INTERRUPTED, TERMINATED, printable
-from understudy.executors.executor import TIMED_OUT, Ended
+from understudy.executor import TIMED_OUT, Ended
 
 
 def reason_of(verdict: Mapping[str, Any]) -> str:

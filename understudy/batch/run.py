@@ -34,8 +34,8 @@ from understudy.batch.result import (
 from understudy.bundle.manifest import MANIFEST, moment
 from understudy.console import DONE, INTERRUPTED, TERMINATED, Console, duration
 from understudy.data.source import file_state
-from understudy.executors.executor import Executor, Service, carried_out, opened, wait_for_workers
-from understudy.executors.executor import check_elsewhere as check_executor
+from understudy.executor import Executor, Service, carried_out, opened, wait_for_workers
+from understudy.executor import check_elsewhere as check_executor
 from understudy.provenance import sha256
 from understudy.run.plan import check_ledger
 from understudy.run.workspace import tidy

@@ -30,7 +30,7 @@ from synth.progress import Progress, quiet
 from synth.split import Split
 from understudy.console import Console
 from understudy.evaluation_log import note_training
-from understudy.executors.executor import Executor, Service, carried_out, cores, opened
+from understudy.executor import Executor, Service, carried_out, cores, opened
 from understudy.run import stages
 from understudy.run.plan import Plan, with_fund
 from understudy.run.stages import disproved

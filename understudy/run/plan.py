@@ -26,7 +26,7 @@ from synth.table import check_names
 from synth.table.conforming import Outside
 from understudy.budget import Fund, Payment, Release, ledger_of, open_fund, plan_budget, publication_of
 from understudy.data.source import RealTable, embedded_table, find_table
-from understudy.executors.executor import check_elsewhere, checked
+from understudy.executor import check_elsewhere, checked
 from understudy.job.load import Inputs, read_inputs
 from understudy.job.spec import Job, PlannedCandidate, composed
 from understudy.provenance import fingerprint_key, key_path

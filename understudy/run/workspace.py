@@ -34,7 +34,7 @@ from synth.dp.noise_journal import Journal
 from synth.errors import JobError
 from synth.output import RUN, Unfinished, check_new_folder, hidden_beside, is_taken, read_state, sync, whole_file
 from understudy.budget import SPENT
-from understudy.executors.executor import wait_for_workers
+from understudy.executor import wait_for_workers
 from understudy.provenance import now
 
 RESERVATIONS, JOURNALS, TRAINING = "reservations", "journals", "training"

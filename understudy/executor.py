@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 
 from synth import extras
 from synth.errors import JobError, OutputError
-from understudy.executors import child
+from understudy import executor_process
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 """Variables that set the number of threads of numerical libraries, torch among them."""
@@ -364,7 +364,7 @@ def started(
 ) -> Process:  # fmt: skip
     """A process that does what comes through a channel, and writes all that it says to a new log, where it has one."""
     # Without -P a file beside ours could pass for a module.
-    command = [sys.executable, "-P", child.__file__, str(channel)]
+    command = [sys.executable, "-P", executor_process.__file__, str(channel)]
 
     def process(output: int | None) -> Process:
         return subprocess.Popen(  # noqa: S603 - our own module, and arguments that no shell reads
