@@ -9,8 +9,7 @@ from synth.declare import declare_schema, measurable
 from synth.infer import infer_schema
 from synth.schema import Schema
 from synth.schema_file import to_toml
-from understudy.data.load import first_rows
-from understudy.data.source import RealTable, find_table
+from understudy.data import RealTable, find_table, first_rows
 
 FEW_ROWS, FEW_SHARE, SHARE = 20_000, 0.34, 0.2
 """Rows up to which a larger share is held out: with fewer rows held out, rules on copies and attacks stay open."""

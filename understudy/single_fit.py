@@ -17,8 +17,7 @@ from synth.table.conforming import Outside
 from synth.table.table import Table
 from understudy import provenance
 from understudy.budget import Fund, Payment, Release, RequestsInMemory, ledger_url, open_fund
-from understudy.data.load import check_columns, read_rows
-from understudy.data.source import RealTable
+from understudy.data import RealTable, check_columns, read_rows
 from understudy.evaluation_log import note_training
 from understudy.executor import PROCESSES, checked, counting
 from understudy.run.preflight import Intent, cautions

@@ -72,7 +72,7 @@ def test_a_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
     script = (
         "import pathlib, pickle, time\n"
         "from tests.understudy.working import Scripted\n"
-        "from understudy.executor import Processes\n"
+        "from understudy.executor import Processes, Service\n"
         f"folder = pathlib.Path({str(tmp_path)!r})\n"
         "with Processes(Service(pickle.dumps(Scripted()), folder, home=folder), 1) as executor:\n"
         "    executor.start('sleep:600')\n"

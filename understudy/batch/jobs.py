@@ -15,7 +15,7 @@ from synth.errors import BadInput, JobError, MissingExtra, UnderstudyError
 from synth.schema import Schema
 from synth.schema_file import read_schema
 from understudy.budget import LEDGER_VARIABLE, ledger_of
-from understudy.data.source import find_table
+from understudy.data import find_table
 from understudy.job.load import read_inputs
 from understudy.job.spec import Job, read_job
 

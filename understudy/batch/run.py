@@ -33,7 +33,7 @@ from understudy.batch.result import (
 )
 from understudy.bundle.manifest import MANIFEST, moment
 from understudy.console import DONE, INTERRUPTED, TERMINATED, Console, duration
-from understudy.data.source import file_state
+from understudy.data import file_state
 from understudy.executor import Executor, Service, carried_out, opened, wait_for_workers
 from understudy.executor import check_elsewhere as check_executor
 from understudy.provenance import sha256

@@ -46,9 +46,7 @@ from synth.validation import parse_toml
 from understudy import provenance
 from understudy.bundle.documents import BundleError, Signer
 from understudy.bundle.manifest import TO_HAND_ON, About, last_day, moment, rules_of, seal
-from understudy.data.load import parts_of, rewrite
-from understudy.data.source import FILES
-from understudy.hashed_table import read_whole
+from understudy.data import FILES, parts_of, read_whole, rewrite
 from understudy.job.spec import LABEL, build_job
 from understudy.provenance import sha256
 

@@ -73,8 +73,7 @@ def split(  # noqa: PLR0913 - options of the command line
     """Split a table into train and holdout, whole entities on one side, by hashes of names."""
     from synth.output import check_new_folder
     from synth.schema_file import read_schema
-    from understudy.data.source import find_table
-    from understudy.data.split_files import Cut, part
+    from understudy.data import Cut, find_table, part
 
     console = console_of(ctx)
     check_new_folder(out)
@@ -124,7 +123,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     from synth.generators.wrapper import compose
     from synth.schema_file import read_schema
     from understudy.budget import release_line, releases
-    from understudy.data.source import find_table
+    from understudy.data import find_table
     from understudy.single_fit import carry_out, plan_fit
 
     console = console_of(ctx)

@@ -84,7 +84,7 @@ def try_table(  # noqa: PLR0913 - options of the command line
 
 def _refuse_to_assert(table: str, *, yes: bool) -> None:
     from synth.errors import JobError
-    from understudy.data.source import is_address
+    from understudy.data import is_address
 
     if yes or not is_terminal():
         shown = "TABLE" if is_address(table) else table

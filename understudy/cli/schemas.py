@@ -75,8 +75,7 @@ def infer(  # noqa: PLR0913 - options of the command line
     from synth.infer import infer_schema
     from synth.output import check_new_file
     from synth.schema_file import write_schema
-    from understudy.data.load import first_rows
-    from understudy.data.source import find_table
+    from understudy.data import find_table, first_rows
 
     console = console_of(ctx)
     check_new_file(out, force=force)
@@ -251,7 +250,7 @@ def check(ctx: typer.Context, table: Table, schema: SchemaFile) -> int:
     from synth.errors import TableError
     from synth.schema_file import read_schema
     from synth.table import violations
-    from understudy.data.source import find_table
+    from understudy.data import find_table
 
     console = console_of(ctx)
     read, source = read_schema(schema), find_table(table)

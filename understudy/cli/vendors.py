@@ -37,7 +37,7 @@ def add_to(app: typer.Typer) -> None:
 
 def a_delivery(text: str) -> Path:
     """A vendor's file or folder: what is wrong with it is that vendor's fault, and stops no other."""
-    from understudy.data.source import is_address  # its libraries are slow to import
+    from understudy.data import is_address  # its libraries are slow to import
 
     if is_address(text):
         raise typer.BadParameter("a vendor delivers files, and this is an address; name a file or a folder")

@@ -30,7 +30,7 @@ from synth.errors import JobError, nearest
 from synth.table.conforming import Outside
 from synth.usage_terms import Terms
 from synth.validation import Frozen, read_toml, sentence
-from understudy.data.source import refuse_credentials
+from understudy.data import refuse_credentials
 from understudy.job import MAX_SEED
 
 if TYPE_CHECKING:

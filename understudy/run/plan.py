@@ -25,7 +25,7 @@ from synth.schema import Schema
 from synth.table import check_names
 from synth.table.conforming import Outside
 from understudy.budget import Fund, Payment, Release, ledger_of, open_fund, plan_budget, publication_of
-from understudy.data.source import RealTable, embedded_table, find_table
+from understudy.data import RealTable, embedded_table, find_table
 from understudy.executor import check_elsewhere, checked
 from understudy.job.load import Inputs, read_inputs
 from understudy.job.spec import Job, PlannedCandidate, composed

@@ -27,7 +27,7 @@ from synth.schema import Schema
 from synth.split import Split, split_table
 from synth.table import write_table
 from synth.table.rows import Rows
-from understudy.data.load import read_rows
+from understudy.data import read_rows
 from understudy.job import child_seed
 from understudy.run.plan import Plan
 

@@ -38,8 +38,7 @@ from synth.schema_file import schema_of
 from synth.table.limits import SizeLimits
 from synth.table.rows import Rows
 from understudy import provenance
-from understudy.data.load import read_side
-from understudy.data.source import find_table
+from understudy.data import find_table, read_side
 from understudy.evaluate_external import CLAMPED
 from understudy.evaluation_log import count_attempt
 from understudy.job.load import check_measures, given_policy, named_policy

@@ -24,7 +24,7 @@ from synth.table import conform
 from synth.table.limits import SizeLimits
 from synth.table.translating import translate
 from synth.validation import Frozen, read_toml, sentence
-from understudy.hashed_table import read_digested
+from understudy.data import read_digested
 
 
 @dataclass(frozen=True)

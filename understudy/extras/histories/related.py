@@ -41,8 +41,7 @@ from synth.validation import Frozen, parse_toml, sentence
 from understudy import provenance
 from understudy.bundle.evidence import EVALUATION
 from understudy.console import DONE, FAILED, VERDICTS
-from understudy.data.load import clamped
-from understudy.data.source import RealTable, find_table
+from understudy.data import RealTable, clamped, find_table
 from understudy.extras.histories.relation import ROLES, Relation, Role
 from understudy.extras.histories.wrapper import reason_against
 from understudy.job.load import Inputs, JobKind, generator_of, read_terms

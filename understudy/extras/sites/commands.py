@@ -105,7 +105,7 @@ def join(  # noqa: PLR0913 - options of the command line
     """
     from synth.errors import BadInput
     from understudy.budget import ledger_url
-    from understudy.data.source import find_table
+    from understudy.data import find_table
     from understudy.extras.sites.channel import ChannelError
     from understudy.extras.sites.credentials import make_site_files
     from understudy.extras.sites.job import read_sites_job

@@ -27,8 +27,7 @@ from synth.table import read_table
 from understudy import provenance
 from understudy.budget import Fund, Payment, Release, RequestsInMemory, open_fund
 from understudy.bundle.evidence import VERDICT, Delivery, deliver
-from understudy.data.load import read_rows
-from understudy.data.source import RealTable
+from understudy.data import RealTable, read_rows
 from understudy.evaluation_log import count_attempt
 from understudy.extras.sites.channel import SitesError, pack, unpack
 from understudy.extras.sites.job import SitesInputs

@@ -22,7 +22,7 @@ from synth.progress import Progress, quiet
 from synth.table import write_table
 from understudy.budget import ledger_url
 from understudy.console import VERDICTS
-from understudy.data.source import find_table
+from understudy.data import find_table
 from understudy.extras.sites.channel import Channel, LocalChannel, SitesError, pack, unpack
 from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.participant import STATEMENT, SYNTHETIC, Participant
