@@ -29,9 +29,9 @@ from synth.table.table import Table
 from synth.validation import parse_toml
 from understudy import provenance
 from understudy.data import RealTable, changed, digest, find_table, read_side
-from understudy.evaluation_log import check_training, count_attempt
 from understudy.job import child_seed
 from understudy.job.load import check_measures, given_policy, named_policy
+from understudy.provenance import check_training, count_attempt
 from understudy.run.stages import audit_claim, claim_of, disproved, shadow_attacked, specification_of
 
 CLAMPED = (

@@ -18,8 +18,8 @@ from synth.table.table import Table
 from understudy import provenance
 from understudy.budget import Fund, Payment, Release, RequestsInMemory, ledger_url, open_fund
 from understudy.data import RealTable, check_columns, read_rows
-from understudy.evaluation_log import note_training
 from understudy.executor import PROCESSES, checked, counting
+from understudy.provenance import note_training
 from understudy.run.preflight import Intent, cautions
 
 

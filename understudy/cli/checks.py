@@ -58,7 +58,7 @@ def check(
 
 
 def _print(kind: str, console: Console) -> int:
-    from understudy.json_schemas import json_schema
+    from understudy.job.load import json_schema
 
     content = json_schema(kind)
     if not console.json:

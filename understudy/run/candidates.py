@@ -29,8 +29,8 @@ from synth.output import whole_file
 from synth.progress import Progress, quiet
 from synth.split import Split
 from understudy.console import Console
-from understudy.evaluation_log import note_training
 from understudy.executor import Executor, Service, carried_out, cores, opened
+from understudy.provenance import note_training
 from understudy.run import stages
 from understudy.run.plan import Plan, with_fund
 from understudy.run.stages import disproved

@@ -30,8 +30,8 @@ from understudy.bundle import evidence
 from understudy.bundle.documents import Signer
 from understudy.bundle.evidence import Delivery, Handing
 from understudy.console import DONE, VERDICTS, Console
-from understudy.evaluation_log import count_attempt
 from understudy.job.spec import Tracked
+from understudy.provenance import count_attempt
 from understudy.run import candidates, stages
 from understudy.run.candidates import candidate_of, make_all
 from understudy.run.plan import PUBLICATION, Plan

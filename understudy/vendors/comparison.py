@@ -40,8 +40,8 @@ from synth.table.rows import Rows
 from understudy import provenance
 from understudy.data import find_table, read_side
 from understudy.evaluate_external import CLAMPED
-from understudy.evaluation_log import count_attempt
 from understudy.job.load import check_measures, given_policy, named_policy
+from understudy.provenance import count_attempt
 from understudy.vendors.rules import barring, beyond_policy, fidelity_findings, lacking_columns, name_of
 from understudy.vendors.submission import (
     Asked,

@@ -24,7 +24,7 @@ from tests.understudy.bundle.small_bundle import about, demand, fill, kinds, sea
 from understudy.bundle.documents import BundleError, Signer, exposed, load_public, load_signer, make_keys
 from understudy.bundle.manifest import MANIFEST, check_path, last_day, seal
 from understudy.bundle.verification import verify
-from understudy.json_schemas import json_schema
+from understudy.job.load import json_schema
 
 SHARED = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 """One bundle for all examples: each puts back what it changed."""

@@ -28,12 +28,12 @@ from understudy import provenance
 from understudy.budget import Fund, Payment, Release, RequestsInMemory, open_fund
 from understudy.bundle.evidence import VERDICT, Delivery, deliver
 from understudy.data import RealTable, read_rows
-from understudy.evaluation_log import count_attempt
 from understudy.extras.sites.channel import SitesError, pack, unpack
 from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.remote_table import stated
 from understudy.extras.sites.site import DRAWN, OTHER_JOB, NoisyAnswers, Site
 from understudy.job import child_seed
+from understudy.provenance import count_attempt
 from understudy.run.stages import audit_claim
 
 SYNTHETIC, STATEMENT, ANSWERS, RESERVATION = "synthetic.csv", "statement.json", "answers", "reservation.json"
