@@ -72,7 +72,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     """
     from synth.output import check_new_folder
     from understudy.vendors.comparison import compare as compared
-    from understudy.vendors.delivery import deliver_comparison, exit_code, sentences
+    from understudy.vendors.comparison import deliver_comparison, exit_code, sentences
     from understudy.vendors.submission import Asked
 
     console = console_of(ctx)
