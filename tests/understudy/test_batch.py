@@ -22,10 +22,8 @@ from synth.errors import JobError
 from tests.understudy.conftest import Workspace
 from understudy import executor as workers
 from understudy.batch import run as conducting
-from understudy.batch.jobs import listed, uncounted
-from understudy.batch.result import JobOutcome, exit_code, outcome_of
+from understudy.batch.jobs import JobOutcome, content_of, exit_code, listed, outcome_of, uncounted, write_summary
 from understudy.batch.run import BatchResult, _rests_on_expired_waiver, conduct
-from understudy.batch.summary import content_of, write_summary
 from understudy.bundle.documents import make_keys
 from understudy.cli import main
 from understudy.console import Console

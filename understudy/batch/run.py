@@ -19,11 +19,14 @@ from typing import Any
 from evaluate.gate.policy import find_policy
 from synth.errors import OutputError, UnderstudyError
 from synth.output import is_taken, sole, whole_file
-from understudy.batch.jobs import OWN, SUMMARY_CSV, SUMMARY_JSON, BatchJob
-from understudy.batch.result import (
+from understudy.batch.jobs import (
     BAD,
     CRASHED,
     NOT_STARTED,
+    OWN,
+    SUMMARY_CSV,
+    SUMMARY_JSON,
+    BatchJob,
     JobOutcome,
     exit_code,
     finished,

@@ -45,9 +45,8 @@ def batch(  # noqa: PLR0913 - options of the command line
     """
     from datetime import UTC, datetime
 
-    from understudy.batch.jobs import listed, uncounted
+    from understudy.batch.jobs import HEADINGS, content_of, listed, rows_of, uncounted, write_summary
     from understudy.batch.run import Settings, check_elsewhere, conduct
-    from understudy.batch.summary import HEADINGS, content_of, rows_of, write_summary
     from understudy.cli import main
 
     console, began = console_of(ctx), datetime.now(UTC)

@@ -24,7 +24,7 @@ from reports.standing import standing_of
 from synth.errors import JobError, OutputError, UnderstudyError
 from synth.output import check_writable, whole_file
 from synth.progress import Progress, quiet
-from understudy.batch.result import reason_of, rests_on_expired_waiver
+from understudy.batch.jobs import reason_of, rests_on_expired_waiver
 from understudy.bundle.documents import is_there, read_plain
 from understudy.bundle.evidence import EVALUATION, PUBLIC_REPORT, REPORT
 from understudy.bundle.manifest import MANIFEST, TO_HAND_ON
