@@ -1,4 +1,8 @@
-"""The protocol of executors: pieces of work done elsewhere, several at a time; one that is lost takes no other with it.
+"""Executors do the work of runs and batches, several pieces at a time; one that is lost takes no other with it.
+
+Here they are processes on this machine, each with its share of the cores. What works elsewhere is brought by extras:
+"executor" (the scheme of an address -> a class that takes an address, a `Service` and a size), and "counting" (-> a
+context that maps functions over parts of a table).
 
 Neither `concurrent.futures.ProcessPoolExecutor` nor `loky` serves here. With both a single process that is killed ends
 all pieces under way and fails all that wait, and a parent that is killed leaves its processes behind.
@@ -14,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -46,7 +50,6 @@ class Work(Protocol):
 
     def begin(self) -> Callable[[str], str]:
         """The function that does a piece by its name, and returns the reason for a loss, else an empty text."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,6 @@ class Executor(Protocol):
 
     def ended(self, wait_s: float) -> Sequence[Ended]:
         """The pieces that have ended since the last look; empty where nothing has after a while."""
-        ...
 
     def stop(self) -> Sequence[Ended]: ...
 
@@ -109,15 +111,15 @@ def carried_out(
 def opened(address: str | None, service: Service, size: int | None) -> Executor:
     if address is None:
         return Processes(service, size or 1)
-    elsewhere: Executor = _elsewhere(address)(address, service, size)
+    elsewhere: Executor = extras.load("executor")[checked(address)](address, service, size)
     return elsewhere
 
 
 def check_elsewhere(address: str, folder: Path, inputs: tuple[Path, ...], *, keyed: bool = False) -> None:
     """Refuse an executor whose workers could not do the work, or would do another."""
     with TemporaryDirectory(prefix=".understudy-", dir=folder) as parent:
-        here = Path(parent).absolute()
-        with _elsewhere(address)(address, Service(b"", here, home=Path.cwd(), inputs=inputs), None) as executor:
+        service = Service(b"", Path(parent).absolute(), home=Path.cwd(), inputs=inputs)
+        with extras.load("executor")[checked(address)](address, service, None) as executor:
             if keyed:
                 executor.check_key()
 
@@ -133,10 +135,6 @@ def checked(address: str, kind: str = "executor") -> str:
             f"--executor is no address of a cluster; write it like tcp://host:8786 (known: {known}), or leave it out"
         )
     return scheme
-
-
-def _elsewhere(address: str) -> Any:
-    return extras.load("executor")[checked(address)]
 
 
 @contextmanager
@@ -161,11 +159,8 @@ def shared(n_processes: int, n_cores: int, environment: Mapping[str, str] = os.e
     ('2', '1')
     """
     share = max(1, n_cores // n_processes)
-    return {name: str(min(_asked(environment.get(name)) or share, share)) for name in THREADS}
-
-
-def _asked(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() and int(text) > 0 else None
+    asked = {name: environment.get(name, "") for name in THREADS}
+    return {name: str(min(int(n), share) if n.isdigit() and int(n) else share) for name, n in asked.items()}
 
 
 def death(status: int) -> str:
@@ -196,20 +191,9 @@ GRACE_S = 10.0
 LOOK_EVERY_S = 0.05
 
 
-class Process(Protocol):
-    @property
-    def pid(self) -> int:
-        """Its number, which is that of its group too where it has a session of its own."""
-        ...
-
-    def wait(self) -> int:
-        """Its exit status, once it has ended; minus the signal's number where one ended it."""
-        ...
-
-
 @dataclass
 class Worker:
-    process: Process
+    process: "subprocess.Popen[bytes]"
     pipe: Connection
     lock: Path
     name: str | None = None
@@ -285,35 +269,28 @@ class Processes:
 
     def _look(self, worker: Worker) -> Ended | None:
         """The end of a worker's piece; `None` where it goes on."""
-        answer = None
+        answer, now, limit = None, time.monotonic(), self.service.timeout_s
         try:
             if not worker.pipe.closed and worker.pipe.poll():
                 answer = worker.pipe.recv()
         except (EOFError, OSError):  # it has ended, or will
             worker.pipe.close()
         if answer is not None and not self.service.alone:
-            ended = Ended(worker.name or "", answer, seconds=time.monotonic() - worker.began)
+            ended = Ended(worker.name or "", answer, seconds=now - worker.began)
             worker.name = None
             return ended
         if _is_over(worker.process.pid):
-            return self._buried(worker)
-        now = time.monotonic()
-        limit = self.service.timeout_s
+            status = self._reap(worker)
+            worker.pipe.close()
+            self.workers.remove(worker)
+            lost = "" if self.service.alone else death(status)
+            ended = Ended(worker.name or "", lost, status, now - worker.began, worker.stopped)
+            return None if worker.name is None else ended
         if limit is not None and worker.name is not None and not worker.stopped and now - worker.began > limit:
             self._tell_to_end(worker, TIMED_OUT)
         if now > worker.kill_at:
             self._kill(worker)
         return None
-
-    def _buried(self, worker: Worker) -> Ended | None:
-        """The end of a process with its piece; `None` where it was at none."""
-        status, name = self._reap(worker), worker.name
-        worker.pipe.close()
-        self.workers.remove(worker)
-        if name is None:
-            return None
-        lost = "" if self.service.alone else death(status)
-        return Ended(name, lost, status, time.monotonic() - worker.began, worker.stopped)
 
     def _reap(self, worker: Worker) -> int:
         self._kill(worker)  # with what it started and left behind; its number is still its own
@@ -329,23 +306,19 @@ class Processes:
             os.kill(worker.process.pid, signal.SIGTERM)
 
     def _kill(self, worker: Worker) -> None:
+        end = os.killpg if self.service.alone or self.apart else os.kill
         with suppress(ProcessLookupError, PermissionError):
-            if self.service.alone or self.apart:
-                os.killpg(worker.process.pid, signal.SIGKILL)
-            else:
-                os.kill(worker.process.pid, signal.SIGKILL)
+            end(worker.process.pid, signal.SIGKILL)
 
     def _started(self, name: str, lock: Path) -> Worker:
         """A new process, which waits for its first piece."""
         service = self.service
         ours, theirs = Pipe()
         log = None if service.logs is None else service.logs / f"{name}.log"
-        threads = shared(self.sharing or self.size, cores())
+        threads, apart = shared(self.sharing or self.size, cores()), service.alone or self.apart
         try:
             with _deaf_to_ctrl_c(not service.alone):
-                process = started(
-                    theirs.fileno(), self._lifeline[0], log, threads, service.home, service.alone or self.apart
-                )
+                process = started(theirs.fileno(), self._lifeline[0], log, threads, service.home, apart)
         except OSError:
             ours.close()
             raise
@@ -361,14 +334,12 @@ class Processes:
 
 def started(
     channel: int, lifeline: int, log: Path | None, threads: dict[str, str], home: Path, apart: bool
-) -> Process:  # fmt: skip
+) -> "subprocess.Popen[bytes]":
     """A process that does what comes through a channel, and writes all that it says to a new log, where it has one."""
-    # Without -P a file beside ours could pass for a module.
-    command = [sys.executable, "-P", executor_process.__file__, str(channel)]
-
-    def process(output: int | None) -> Process:
+    with nullcontext() if log is None else log.open("wb") as output:
         return subprocess.Popen(  # noqa: S603 - our own module, and arguments that no shell reads
-            command,
+            # Without -P a file beside ours could pass for a module.
+            [sys.executable, "-P", executor_process.__file__, str(channel)],
             stdin=lifeline,
             stdout=output,
             stderr=output,
@@ -377,11 +348,6 @@ def started(
             pass_fds=[channel],
             start_new_session=apart,
         )
-
-    if log is None:
-        return process(None)
-    with log.open("wb") as file:
-        return process(file.fileno())
 
 
 def _is_over(pid: int) -> bool:
