@@ -1,6 +1,11 @@
-"""The account that private fits are paid from: which ledger, for which dataset, and what it has left.
+"""The budget: the ledger that pays for private fits, how it is paid, and what a release costs by every way of counting.
 
-A job's private fits are all paid from one account, or by nobody.
+A job's private fits are all paid from one account, or by nobody: reserved together, used once, charged before each
+draw, committed, refused as a whole. A reservation's token is kept before the ledger is asked. Its use is in the ledger
+before the first draw. Every noisy value of a run is in a journal before anything reads it. So a run that was killed
+goes on as follows. An unused reservation is used. A used one with values on the disk is replayed, after draws that were
+begun and lost have been charged again. A used one without any value is spent, and another is made. A single fit keeps
+no journal: where it is killed, its reservation is spent.
 """
 
 import math
@@ -43,11 +48,6 @@ class Fund:
     url: str
     holding: Holding
 
-    @property
-    def filter(self) -> RdpFilter:
-        """The filter of the total."""
-        return self.holding.total
-
     def check(self, curves: Mapping[str, RdpCurve]) -> None:
         """Refuse costs that what is left does not admit. Nothing is reserved: only reserving decides."""
         if curves:
@@ -60,9 +60,7 @@ def ledger_place(named: str | None) -> str | None:
     return None if url is None else _place(parsed(url))
 
 
-def ledger_url(
-    named: str | None, home: Path = Path(), environment: Mapping[str, str] = os.environ
-) -> str | None:  # fmt: skip
+def ledger_url(named: str | None, home: Path = Path(), environment: Mapping[str, str] = os.environ) -> str | None:
     """The ledger that private fits use; `None`: they are made outside any."""
     required = environment.get(LEDGER_VARIABLE) or None
     path = None if named is None else parsed(named).path
@@ -77,16 +75,6 @@ def ledger_url(
     return required
 
 
-def refuse_password(url: str) -> None:
-    """Refuse an address that holds a password: a job is copied into its output."""
-    address = parsed(url)
-    if address.url.password is not None or any("password" in key.lower() for key in address.url.query):
-        raise LedgerError(
-            "the ledger's address in a job holds no password, since the job is copied into the output; leave it out "
-            f"and use PGPASSWORD, a pgpass file, or {LEDGER_VARIABLE}"
-        )
-
-
 def open_fund(url: str, schema: Schema) -> Fund:
     """The total of a schema's dataset and unit in a ledger. Nothing is written."""
     if schema.dataset is None:
@@ -94,7 +82,7 @@ def open_fund(url: str, schema: Schema) -> Fund:
             "a private fit under a ledger needs the dataset's name, under which all its versions are paid for, and the "
             'schema names none; add dataset = "NAME" at the top of the schema file'
         )
-    ledger, dataset, unit = open_ledger(url), named(schema.dataset, "dataset"), unit_of(schema)
+    ledger, dataset, unit = open_ledger(url), named(schema.dataset, "dataset"), named(schema.unit, "unit")
     holdings = ledger.holdings()
     units = {holding.unit: holding for holding in holdings if holding.dataset == dataset}
     if not units:
@@ -105,11 +93,6 @@ def open_fund(url: str, schema: Schema) -> Fund:
             f"unit={unit!r}; correct the schema's entity, or open a total for that unit"
         )
     return Fund(ledger, _place(parsed(url)), units[unit])
-
-
-def unit_of(schema: Schema) -> str:
-    """The unit of privacy as statements and ledgers name it."""
-    return named(schema.unit, "unit")
 
 
 def releases(statements: Mapping[str, PrivacyStatement | None]) -> LedgerStanding | None:
@@ -156,8 +139,12 @@ def plan_budget(
     job: Job, home: Path, schema: Schema, generators: Mapping[str, Generator]
 ) -> tuple[dict[str, Schedule], Fund | None]:
     """The schedules of all private fits, and the total that pays for them."""
-    if job.ledger is not None:
-        refuse_password(job.ledger.url)
+    address = None if job.ledger is None else parsed(job.ledger.url).url
+    if address is not None and (address.password is not None or "password" in " ".join(address.query).lower()):
+        raise LedgerError(
+            "the ledger's address in a job holds no password, since the job is copied into the output; leave it out "
+            f"and use PGPASSWORD, a pgpass file, or {LEDGER_VARIABLE}"
+        )
     url = ledger_of(job, home)
     private = {label: g for label, g in generators.items() if isinstance(g, PrivateGenerator) and g.promises}
     # Before the schedules, which take a while.
@@ -174,12 +161,10 @@ def plan_budget(
             "sweep.releasable=false is for private fits, and this sweep has none: its tables are kept like any other "
             "job's; leave that out"
         )
-    calibrated: dict[int, Schedule | None] = {}
-    for chosen in private.values():
-        if id(chosen) not in calibrated:
-            calibrated[id(chosen)] = chosen.schedule(schema)
-    schedules = {label: calibrated[id(chosen)] for label, chosen in private.items()}
-    return {label: schedule for label, schedule in schedules.items() if schedule is not None}, fund
+    calibrated = {id(chosen): chosen for chosen in private.values()}  # the seeds of a sweep share theirs
+    schedules = {identity: chosen.schedule(schema) for identity, chosen in calibrated.items()}
+    by_label = {label: schedules[id(chosen)] for label, chosen in private.items()}
+    return {label: schedule for label, schedule in by_label.items() if schedule is not None}, fund
 
 
 def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]) -> Schedule | None:
@@ -218,35 +203,20 @@ SPENT = "what was drawn or reserved stays spent"
 
 
 class RequestStore(Protocol):
-    """The memory of a payment between its steps. By default nothing that is drawn outlives the process."""
+    """The memory of a payment between its steps: requests to the ledger, and the noisy values drawn under them."""
 
-    def request(self, label: str) -> dict[str, Any] | None:
-        """The request to the ledger for a release; `None` before there is one."""
-
-    def write_request(self, label: str, content: Mapping[str, Any]) -> None:
-        """Keep a request before the ledger is asked."""
-
-    def forget_request(self, label: str) -> None:
-        """Drop a request that the ledger did not grant."""
-
+    def request(self, label: str) -> dict[str, Any] | None: ...
+    def write_request(self, label: str, content: Mapping[str, Any]) -> None: ...
+    def forget_request(self, label: str) -> None: ...
     def add_warnings(self, sentences: Sequence[str]) -> None: ...
-
-    def journal(self, label: str) -> Journal | None:
-        """The noisy values of a release; `None` where none outlive the process."""
-        return None
-
-    def is_drawn(self, label: str) -> bool:
-        """True where a noisy value of the release is on the disk, or all that is made of them."""
-        return False
-
-    def forget_journal(self, label: str) -> None:
-        """Drop a journal without a value."""
-        return
+    def journal(self, label: str) -> Journal | None: ...
+    def is_drawn(self, label: str) -> bool: ...
+    def forget_journal(self, label: str) -> None: ...
 
 
 @dataclass
-class RequestsInMemory(RequestStore):
-    """The requests and warnings of a fit that no later start goes on from."""
+class RequestsInMemory:
+    """The requests and warnings of a fit that no later start goes on from: no noisy value outlives the process."""
 
     requests: dict[str, dict[str, Any]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -262,6 +232,15 @@ class RequestsInMemory(RequestStore):
 
     def add_warnings(self, sentences: Sequence[str]) -> None:
         self.warnings = tuple(dict.fromkeys((*self.warnings, *sentences)))
+
+    def journal(self, label: str) -> Journal | None:
+        return None
+
+    def is_drawn(self, label: str) -> bool:
+        return False
+
+    def forget_journal(self, label: str) -> None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -388,7 +367,7 @@ def make_request(what: str, schedule: Schedule, schema: Schema, fingerprint: str
     return Request(
         token=secrets.token_hex(16),
         dataset=schema.dataset,
-        unit=unit_of(schema),
+        unit=named(schema.unit, "unit"),
         what=what,
         curve=schedule.curve,
         schedule_hash=schedule.digest,
@@ -396,6 +375,8 @@ def make_request(what: str, schedule: Schedule, schema: Schema, fingerprint: str
     )
 
 
+LARGEST = 100 * math.log(2)
+"""The epsilon beyond which advanced composition says nothing, and its exponential overflows."""
 AGREEMENT = 1e-3
 """The relative difference at which a claim and a computed epsilon still agree."""
 
@@ -407,6 +388,17 @@ def compose(books: ScheduleFile, total: tuple[float, float] | None = None) -> di
         total = claim.in_ledger[1:]
     in_ledger = None if total is None else RdpFilter(*total).spent(schedule.curve)
     epsilon = schedule.epsilon
+    own, n_releases = sum(event.delta for event in schedule.events), sum(event.count for event in schedule.events)
+    # Advanced composition: half of delta for the releases, half for composing them, those of an event, then the events.
+    half = (schedule.delta - own) / 2
+    alone = [_alone(event, half / n_releases) for event in schedule.events]
+    parts = [
+        min(epsilon_advanced(each, event.count, half / len(schedule.events)), event.count * each)
+        if each <= LARGEST
+        else math.inf
+        for each, event in zip(alone, schedule.events, strict=True)
+    ]
+    basic = [event.count * _alone(event, 2 * half / n_releases) for event in schedule.events]
     return {
         "name": books.name,
         "delta": schedule.delta,
@@ -414,8 +406,8 @@ def compose(books: ScheduleFile, total: tuple[float, float] | None = None) -> di
         "epsilon": epsilon,
         "epsilon_rdp": schedule.epsilon_rdp,
         "epsilon_by_hand": epsilon_zcdp(schedule.events, schedule.delta),
-        "epsilon_advanced": _advanced(schedule),
-        "epsilon_basic": _basic(schedule),
+        "epsilon_advanced": epsilon_basic(parts),
+        "epsilon_basic": epsilon_basic(basic),
         "groups": schedule.groups,
         "detections": {rate: schedule.trade_off.detections(rate) for rate in FALSE_ALARMS},
         "events": [event.record().__dict__ for event in schedule.events],
@@ -430,39 +422,10 @@ def compose(books: ScheduleFile, total: tuple[float, float] | None = None) -> di
     }
 
 
-def _basic(schedule: Schedule) -> float:
-    """Every release priced alone; deltas add up to the schedule's."""
-    part = _rest(schedule) / _n_releases(schedule)
-    return epsilon_basic([event.count * _alone(event, part) for event in schedule.events])
-
-
-def _advanced(schedule: Schedule) -> float:
-    """Half of delta for the releases, half for composing them: the releases of an event, then the events."""
-    half = _rest(schedule) / 2
-    part, slack = half / _n_releases(schedule), half / len(schedule.events)
-    if part <= 0:
-        return math.inf
-    return epsilon_basic([_advanced_of(event, _alone(event, part), slack) for event in schedule.events])
-
-
-def _advanced_of(event: Event, alone: float, slack: float) -> float:
-    if alone > math.log(2) * 100:  # beyond this the bound says nothing, and its exponential overflows
-        return math.inf
-    return min(epsilon_advanced(alone, event.count, slack), event.count * alone)
-
-
 def _alone(event: Event, delta: float) -> float:
     """Epsilon of one release of an event, at `delta` beyond its own."""
     single = replace(event, count=1)
     return epsilon_pld([single], delta + single.delta) if delta > 0 else math.inf
-
-
-def _rest(schedule: Schedule) -> float:
-    return schedule.delta - sum(event.delta for event in schedule.events)
-
-
-def _n_releases(schedule: Schedule) -> int:
-    return sum(event.count for event in schedule.events)
 
 
 def _against(

@@ -171,7 +171,7 @@ def _together(intent: Intent, schedules: Mapping[str, Schedule], together: Compo
     in_ledger = ""
     if intent.fund is not None:
         curve = RdpCurve.total(schedule.curve for schedule in schedules.values())
-        in_ledger = f" ({typed_loss(intent.fund.filter.spent(curve))} in the ledger, which adds up by RDP)"
+        in_ledger = f" ({typed_loss(intent.fund.holding.total.spent(curve))} in the ledger, which adds up by RDP)"
     named = _listed(intent, list(intent.schedules)) if intent.swept is None else "all points of the sweep"
     return (
         f"{len(schedules)} private fits of one table compose, {named}: together they come to "
