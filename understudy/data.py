@@ -1,4 +1,8 @@
-"""Rows of tables: of a real one under its schema, of a synthetic one in parts."""
+"""Tables of a command: where a real one is, its rows under a schema, its split, and its digest while it is measured.
+
+A table is a file, a folder or a pattern of files, or the address of a table in a database. Some come embedded in an
+installed package; they are found without importing it.
+"""
 
 import hashlib
 import importlib.util
@@ -11,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pandas as pd
 
-from evaluate.text import percent
+from evaluate.text import MOST_NAMED, percent
 from synth.distribution import missing_extra
 from synth.errors import JobError, TableError, nearest
 from synth.generators.models.chunked_output import ROWS_A_FILE
@@ -19,8 +23,9 @@ from synth.output import whole_folder
 from synth.schema import Schema
 from synth.split import split_table
 from synth.table import check_names, conform, read_table, write_table
-from synth.table.conforming import Outside, of_names, refuse, shares_clamped, violations_of
-from synth.table.files import list_files
+from synth.table.conforming import Outside, refuse, shares_clamped, violations_of
+from synth.table.databases import parse_address
+from synth.table.files import check_suffix, list_files
 from synth.table.limits import NO_MORE, SizeLimits, opened
 from synth.table.rows import Rows
 from synth.table.table import Table
@@ -28,19 +33,16 @@ from synth.table.text_files import Batch
 from synth.table.translating import translate
 from understudy.provenance import sha256
 
-_PACKAGES = {"statsmodels": "datasets"}
-"""Packages that bring tables, and their folders."""
-
 
 def embedded_table(source: str) -> Path:
     """The file of a table that a package brings."""
     package, _, name = source.partition(":")
-    if package not in _PACKAGES or not name:
+    if package != "statsmodels" or not name:
         raise JobError(f"source={source!r} is not known; write one such as 'statsmodels:fair', or a path")
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise missing_extra(f"source={source!r}", "demo")
-    home = Path(spec.submodule_search_locations[0]) / _PACKAGES[package]
+    home = Path(spec.submodule_search_locations[0]) / "datasets"
     tables = {path.stem: path for path in home.glob("*/*.csv") if path.stem == path.parent.name}
     if name not in tables:
         raise JobError(f"source={source!r}: {package} brings no table {name!r}; {nearest(name, tables)}")
@@ -83,8 +85,6 @@ class RealTable:
     @property
     def suffix(self) -> str:
         """The suffix of tables beside it: of its format; empty, for folders of Parquet parts, unless it is a file."""
-        from synth.table.files import check_suffix
-
         if self.is_database or not Path(self.address).is_file():
             return ""
         return ".parquet" if check_suffix(Path(self.address)) in (".parquet", ".feather", ".arrow") else ".csv"
@@ -92,8 +92,6 @@ class RealTable:
     @property
     def paths(self) -> tuple[Path, ...]:
         """A file or a folder, or the files of a pattern; none in a database."""
-        from synth.table.files import list_files
-
         if self.is_database:
             return ()
         path = Path(self.address)
@@ -102,9 +100,6 @@ class RealTable:
 
 def find_table(address: str, home: Path = Path()) -> RealTable:
     """The place of a table. No row of it is read, and no connection is made."""
-    from synth.table.databases import parse_address
-    from synth.table.files import list_files
-
     if "://" in address:
         return RealTable(address, parse_address(address).shown)
     if is_address(address):
@@ -123,16 +118,9 @@ def is_pattern(path: Path) -> bool:
 
 def file_state(path: Path) -> dict[str, Any]:
     """The state of files, which tells them from others unread: equal or not, whatever a clock says."""
-    from synth.table.files import list_files
-
-    if path.is_dir() or is_pattern(path):
-        named = path.rglob("*") if path.is_dir() else list_files(path)
-        files = sorted((str(file), file.stat()) for file in named if file.is_file())
-        return {"path": str(path), "files": [[name, status.st_size, status.st_mtime_ns] for name, status in files]}
-    if not path.is_file():
-        return {"path": str(path)}
-    status = path.stat()
-    return {"path": str(path), "bytes": status.st_size, "modified_ns": status.st_mtime_ns}
+    files = [path] if path.is_file() else list_files(path) if is_pattern(path) else path.rglob("*")
+    states = sorted((str(file), file.stat()) for file in files if file.is_file())
+    return {"path": str(path), "files": [[name, status.st_size, status.st_mtime_ns] for name, status in states]}
 
 
 def is_address(text: str) -> bool:
@@ -150,8 +138,6 @@ def refuse_credentials(address: str) -> None:
         return
     if "://" not in address:
         raise ValueError(_MISSPELLED)
-    from synth.table.databases import parse_address
-
     parse_address(address)  # refuses what does not come apart cleanly, whose parts may hold some of a password
     parts = urlsplit(address)
     unknown = any(name.lower() not in _PARAMETERS for name, _ in parse_qsl(parts.query, keep_blank_values=True))
@@ -205,14 +191,10 @@ def first_rows(table: RealTable) -> tuple[pd.DataFrame, bool]:
     return frame.head(MOST_ROWS), n_rows <= MOST_ROWS
 
 
-MAX_NAMED = 5
-"""Columns that a sentence names."""
-
-
 def clamped(shares: Mapping[str, float]) -> str:
     """A warning that cells were clamped, without a final stop. *Sensitive*: it is counted on real rows."""
     ranked = sorted(shares, key=lambda name: -shares[name])
-    shown = [f"{name!r} {percent(shares[name])}" for name in ranked[:MAX_NAMED]]
+    shown = [f"{name!r} {percent(shares[name])}" for name in ranked[:MOST_NAMED]]
     n_more = len(ranked) - len(shown)
     more = f", and {n_more} more column{'' if n_more == 1 else 's'}" if n_more else ""
     return (
@@ -220,11 +202,6 @@ def clamped(shares: Mapping[str, float]) -> str:
         f"cells{more}, counted on the real rows outside any guarantee; every number but the share of valid rows is "
         "about the table as clamped; check the bounds and categories in the schema"
     )
-
-
-def check_columns(table: RealTable, schema: Schema, *, extra: bool = True) -> None:
-    """Refuse a table whose column names are not those of the schema; neither a row nor their number is read."""
-    refuse(of_names(Table.of(table.address).names, schema, extra=extra))
 
 
 def parts_of(table: Path) -> Sequence[Path]:
@@ -241,26 +218,14 @@ def rewrite(source: Path, to: Path, schema: Schema) -> None:
         write_table(conform(rows, schema, outside="clamp", part=True), path, schema)
 
 
-SIDES = ("train", "holdout")
-
-
-@dataclass(frozen=True)
-class Cut:
-    """The terms of a split."""
-
-    holdout_share: float
-    seed: int
-    stratified: bool
-    outside: Outside
-
-
-def part(table: RealTable, schema: Schema, cut: Cut, out: Path) -> tuple[Path, Path]:
+def split_into(
+    out: Path, table: RealTable, schema: Schema, outside: Outside, *, private: bool, **settings: Any
+) -> tuple[Path, Path]:
     """Train and holdout, written into a new folder that appears whole: two files, or two folders of Parquet parts."""
-    train, holdout = (out / f"{side}{table.suffix}" for side in SIDES)
+    train, holdout = (out / f"{side}{table.suffix}" for side in ("train", "holdout"))
     check_names(schema.kept, out / f"train{table.suffix or '.parquet'}")
     out.absolute().parent.mkdir(parents=True, exist_ok=True)
-    real = read_rows(table, schema, cut.outside, out.absolute().parent)
-    sides = split_table(real, schema, holdout_share=cut.holdout_share, seed=cut.seed, private=not cut.stratified)
+    sides = split_table(read_rows(table, schema, outside, out.absolute().parent), schema, private=private, **settings)
     with whole_folder(out) as folder:
         for rows, path in ((sides.train, folder / train.name), (sides.holdout, folder / holdout.name)):
             if path.suffix:

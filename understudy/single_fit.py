@@ -13,11 +13,11 @@ from synth.generators.wrapper import fit_model
 from synth.output import check_new_folder, is_taken
 from synth.progress import Progress
 from synth.schema import Schema
-from synth.table.conforming import Outside
+from synth.table.conforming import Outside, of_names, refuse
 from synth.table.table import Table
 from understudy import provenance
 from understudy.budget import Fund, Payment, Release, RequestsInMemory, ledger_url, open_fund
-from understudy.data import RealTable, check_columns, read_rows
+from understudy.data import RealTable, read_rows
 from understudy.executor import PROCESSES, checked, counting
 from understudy.provenance import note_training
 from understudy.run.preflight import Intent, cautions
@@ -88,7 +88,8 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
             fit.out.absolute().parent.mkdir(parents=True, exist_ok=True)
             real: Any = read_rows(fit.table, fit.schema, fit.outside, fit.out.absolute().parent)
         else:
-            check_columns(fit.table, fit.schema, extra=False)
+            # By the names alone: neither a row nor their number is read.
+            refuse(of_names(Table.of(fit.table.address).names, fit.schema, extra=False))
             real = Table.of(fit.table.absolute).on(until_the_end.enter_context(counting(fit.executor)))
         model = _fitted(fit, real, seed, progress, kept)
     return model, kept.warnings

@@ -73,13 +73,15 @@ def split(  # noqa: PLR0913 - options of the command line
     """Split a table into train and holdout, whole entities on one side, by hashes of names."""
     from synth.output import check_new_folder
     from synth.schema_file import read_schema
-    from understudy.data import Cut, find_table, part
+    from understudy.data import find_table, split_into
 
     console = console_of(ctx)
     check_new_folder(out)
     source, known = find_table(table), read_schema(schema)
     with console.stage("split"):
-        sides = part(source, known, Cut(holdout_share, seed, stratified, outside_of(clamp)), out)
+        sides = split_into(
+            out, source, known, outside_of(clamp), private=not stratified, holdout_share=holdout_share, seed=seed
+        )
     told = {side.stem: str(side) for side in sides}
     console.say(f"Train and holdout: {told['train']}, {told['holdout']}")
     console.result(told)
