@@ -70,7 +70,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     schema = schema_of(files["schema"]) if files else None if model is None else model.schema
     schema = options.aim(schema or proposed_schema([table.address for table in sides.values()], options))
     shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
-    key = provenance.fingerprint_key(provenance.key_path())
+    key = provenance.fingerprint_key()
     rows = {side: read_side(side, table, schema, options.outside) for side, table in sides.items()}
     real = Real.prepare(rows["train"], rows.get("holdout"), schema, options)
     limits = SizeLimits.beside(real.train, len(rows["train"]))

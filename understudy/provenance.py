@@ -1,10 +1,20 @@
-"""The provenance of a run: versions, hashes of public files, and a keyed fingerprint of the real table.
+"""The provenance of a run: versions, hashes of public files, and a keyed fingerprint of the real table, with its uses.
 
 A plain hash of a real table lets whoever knows all rows but one confirm the last one. So the fingerprint is keyed, the
 key stays on this machine, and nothing that is written holds it.
+
+Every evaluation that is published answers a query. Whoever may ask for numbers about tables of their own making, again
+and again, gets the real table out of the numbers. Nothing here stops that; it is counted, so that a report can say how
+often it was done. The log is kept beside the key, and lines are only ever added. A line holds the keyed fingerprint of
+the table and the declared name of its dataset. Another machine, another key or another schema counts anew. What may be
+published counts by the name alone. Two counts by the fingerprint would tell whether a single row changed in between.
+
+What a model was fitted on stands in a log of its own, and not in the model: a private model that is handed on says
+nothing exact of real rows, not even under a key.
+
+Source: Ganev & De Cristofaro 2023, arXiv:2312.05114 (ReconSyn: reconstruction from metrics that are open to queries).
 """
 
-import datetime as dt
 import hashlib
 import hmac
 import json
@@ -13,12 +23,13 @@ import platform
 import secrets
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial, reduce
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -27,15 +38,13 @@ from synth import extras
 from synth.distribution import VERSION
 from synth.errors import JobError, OutputError
 from synth.generators.models.model_folder import ARRAYS, DESCRIPTION
-from synth.parsing import plain_json
-
-if TYPE_CHECKING:
-    from synth.parsing import GivenFile
-    from synth.row_hash import ContentSums, Table
-    from synth.schema import Schema
-    from synth.table.chunk import Chunk
-    from synth.table.table import Table as MappedRows
-
+from synth.parsing import GivenFile, plain_json
+from synth.row_hash import ContentSums, Table, content_sums
+from synth.schema import Schema
+from synth.table.chunk import Chunk
+from synth.table.files import list_files
+from synth.table.rows import Rows
+from synth.table.table import Table as MappedRows
 
 KEY_VARIABLE = "UNDERSTUDY_KEY_FILE"
 KEY_BYTES = 32
@@ -63,8 +72,6 @@ def sha256(path: Path) -> str:
     For what is synthetic or public, never for a real table.
     """
     if not path.is_file():
-        from synth.table.files import list_files
-
         home = path if path.is_dir() else path.parent
         parts = sorted((os.path.relpath(part, home), part) for part in list_files(path))
         lines = "".join(f"{sha256(part_path)}  {name}\n" for name, part_path in parts)  # as `sha256sum` writes them
@@ -73,19 +80,20 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def key_path(environment: Mapping[str, str] = os.environ) -> Path:
-    if environment.get(KEY_VARIABLE):
-        return Path(environment[KEY_VARIABLE])
-    if environment.get("XDG_CONFIG_HOME"):
-        return Path(environment["XDG_CONFIG_HOME"]) / "understudy" / "fingerprint.key"
+def key_path() -> Path:
+    if os.environ.get(KEY_VARIABLE):
+        return Path(os.environ[KEY_VARIABLE])
+    if os.environ.get("XDG_CONFIG_HOME"):
+        return Path(os.environ["XDG_CONFIG_HOME"]) / "understudy" / "fingerprint.key"
     try:
         return Path.home() / ".config" / "understudy" / "fingerprint.key"
     except RuntimeError:
         raise OutputError(f"there is no home folder for the fingerprint's key; set {KEY_VARIABLE} to a file") from None
 
 
-def fingerprint_key(path: Path) -> bytes:
+def fingerprint_key(path: Path | None = None) -> bytes:
     """The key of this machine's fingerprints, made on first use, readable by its owner only."""
+    path = path or key_path()
     try:
         if not path.exists():
             _make_key(path)
@@ -114,16 +122,17 @@ def _make_key(path: Path) -> None:
         Path(beside).unlink()
 
 
-def fingerprint(real: "Table | MappedRows", schema: "Schema", key: bytes) -> str:
+def fingerprint(real: Table | MappedRows, schema: Schema, key: bytes) -> str:
     """A keyed name for a real table: the same whatever its format, its place and the order of its rows and columns."""
     return _named(_sums(real, schema), schema, key)
 
 
-def fingerprints(train: "Table", holdout: "Table | None", schema: "Schema", key: bytes) -> dict[str, str]:
+def fingerprints(train: Table, holdout: Table | None, schema: Schema, key: bytes) -> dict[str, str]:
     """The fingerprints of a real table and of its sides, as many as there are. `train`, `holdout`: *Sensitive*."""
     sides = {"train": _sums(train, schema)} | ({} if holdout is None else {"holdout": _sums(holdout, schema)})
-    both = sides["train"] if holdout is None else _added(sides["train"], sides["holdout"])
-    return {name: _named(sums, schema, key) for name, sums in {"table": both, **sides}.items()}
+    return {
+        name: _named(sums, schema, key) for name, sums in {"table": reduce(_added, sides.values()), **sides}.items()
+    }
 
 
 def fingerprint_of_all(prints: list[str], key: bytes) -> str:
@@ -131,29 +140,23 @@ def fingerprint_of_all(prints: list[str], key: bytes) -> str:
     return f"hmac-sha256:{hmac.new(key, json.dumps(prints).encode(), 'sha256').hexdigest()}"
 
 
-def _sums(real: "Table | MappedRows", schema: "Schema") -> "ContentSums":
+def _sums(real: Table | MappedRows, schema: Schema) -> ContentSums:
     """*Sensitive*. Sums over the digests of all rows."""
-    from synth.row_hash import content_sums
-    from synth.table.table import Table
-
-    if not isinstance(real, Table):
+    if not isinstance(real, MappedRows):
         return content_sums(real, schema)
     return reduce(_added, real.map(partial(_sums_of_part, schema), schema))
 
 
-def _sums_of_part(schema: "Schema", chunks: "Iterator[Chunk]") -> "ContentSums":
-    from synth.row_hash import content_sums
-    from synth.table.rows import Rows
-
+def _sums_of_part(schema: Schema, chunks: Iterator[Chunk]) -> ContentSums:
     return content_sums(Rows.from_chunks(chunks, schema), schema)
 
 
-def _added(sums: "ContentSums", other: "ContentSums") -> "ContentSums":
+def _added(sums: ContentSums, other: ContentSums) -> ContentSums:
     first, second, third, fourth = (a + b for a, b in zip(sums.sums, other.sums, strict=True))
     return replace(sums, n_rows=sums.n_rows + other.n_rows, sums=(first, second, third, fourth))
 
 
-def _named(sums: "ContentSums", schema: "Schema", key: bytes) -> str:
+def _named(sums: ContentSums, schema: Schema, key: bytes) -> str:
     content = json.dumps([sorted(schema.kept), sums.n_rows, *sums.sums]).encode()
     return f"hmac-sha256:{hmac.new(key, content, 'sha256').hexdigest()}"
 
@@ -163,7 +166,7 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def with_inputs(known: Provenance, inputs: "Mapping[str, GivenFile]") -> Provenance:
+def with_inputs(known: Provenance, inputs: Mapping[str, GivenFile]) -> Provenance:
     """Provenance with a run's id, its moment, hashes of its input files and versions, as far as it lacks them."""
     hashes: dict[str, Any] = {f"{name}_sha256": inputs[name].sha256 for name in INPUTS if name in inputs}
     run_id, evaluated_at = known.run_id or secrets.token_hex(8), known.evaluated_at or now()
@@ -176,28 +179,21 @@ PATIENCE_S = 10.0
 """Seconds that another process that counts is waited for."""
 
 
-def attempts_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """The file in which attempts are counted."""
-    if environment.get(FILE_VARIABLE):
-        return Path(environment[FILE_VARIABLE])
-    return key_path(environment).with_name("attempts.jsonl")
-
-
-def count_attempt(print_of_table: str, schema: "Schema", *, attempt: str, n_tables: int) -> CountedAttempts | None:
+def count_attempt(print_of_table: str, schema: Schema, *, attempt: str, n_tables: int) -> CountedAttempts | None:
     """The attempts on a table with this one among them; `None` where they cannot be counted.
 
     Beside them, under `by_name`, stand those on all versions of its dataset, by name and unit as ledgers know it. They
     are `None` where the schema names no dataset.
     """
-    line = {"table": print_of_table, "attempt": attempt, "tables": n_tables, "at": _today()}
+    name = {"dataset": schema.dataset, "unit": schema.unit}
+    line = {"table": print_of_table, "attempt": attempt, "tables": n_tables, "at": now()[:10], **name}
     try:
-        named = {**line, "dataset": schema.dataset, "unit": schema.unit}
-        lines = _noted(attempts_path(), named, ("table", "attempt"), _LINE)
+        path = Path(os.environ.get(FILE_VARIABLE) or key_path().with_name("attempts.jsonl"))
+        lines = _noted(path, line, ("table", "attempt"), _LINE)
     except (OSError, OutputError, Timeout):
         return None
     of_table = [line for line in lines if line["table"] == print_of_table]
-    name = (schema.dataset, schema.unit)
-    of_name = [line for line in lines if schema.dataset is not None and (line.get("dataset"), line.get("unit")) == name]
+    of_name = [line for line in lines if schema.dataset is not None and line.items() >= name.items()]
     return CountedAttempts(*_counted(of_table), by_name=EvaluationCounts(*_counted(of_name)) if of_name else None)
 
 
@@ -205,16 +201,14 @@ MODELS = "models.jsonl"
 _OF_MODEL = {"model": str, "train": str, "columns": str}
 
 
-def note_training(model: Path, train: str, schema: "Schema") -> None:
+def note_training(model: Path, train: str, schema: Schema) -> None:
     """Keep which rows a saved model was fitted on; without a place to keep it, nothing is known later."""
-    try:
+    with suppress(OSError, OutputError, Timeout):
         line = {**_of_model(model, schema), "train": train}
         _noted(key_path().with_name(MODELS), line, tuple(line), _OF_MODEL)
-    except (OSError, OutputError, Timeout):
-        return
 
 
-def check_training(model: Path, prints: Mapping[str, str], schema: "Schema") -> None:
+def check_training(model: Path, prints: Mapping[str, str], schema: Schema) -> None:
     """Refuse a model that was fitted on other rows than these, as far as this machine knows."""
     asked = _of_model(model, schema)
     lines = _lines(key_path().with_name(MODELS), _OF_MODEL)
@@ -226,10 +220,10 @@ def check_training(model: Path, prints: Mapping[str, str], schema: "Schema") -> 
     raise JobError(f"model={str(model)!r} was fitted on other rows than those of train; name the rows of its fit")
 
 
-def _of_model(model: Path, schema: "Schema") -> dict[str, str]:
+def _of_model(model: Path, schema: Schema) -> dict[str, str]:
     """A keyed name for a saved model, and the columns that a fingerprint is of: clamped elsewhere, rows are others."""
     digests = [sha256(model / name) for name in (DESCRIPTION, ARRAYS)]
-    name = hmac.new(fingerprint_key(key_path()), json.dumps(digests).encode(), "sha256").hexdigest()
+    name = hmac.new(fingerprint_key(), json.dumps(digests).encode(), "sha256").hexdigest()
     columns = {name: schema.columns[name].model_dump(mode="json") for name in schema.kept}
     return {"model": name, "columns": hashlib.sha256(json.dumps(columns, sort_keys=True).encode()).hexdigest()}
 
@@ -239,13 +233,7 @@ def _counted(lines: Sequence[Mapping[str, Any]]) -> tuple[int, int, str]:
     return len(lines), sum(int(line["tables"]) for line in lines), first
 
 
-def _today() -> str:
-    return dt.datetime.now(dt.UTC).date().isoformat()
-
-
-def _noted(
-    path: Path, line: dict[str, Any], same: tuple[str, ...], keys: Mapping[str, type]
-) -> list[dict[str, Any]]:  # fmt: skip
+def _noted(path: Path, line: dict[str, Any], same: tuple[str, ...], keys: Mapping[str, type]) -> list[dict[str, Any]]:
     """All lines, with this one written and flushed to the disk unless one with the same values of `same` is there."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with FileLock(path.with_name(f"{path.name}.lock"), timeout=PATIENCE_S):

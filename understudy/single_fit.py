@@ -102,7 +102,7 @@ def _fitted(fit: SingleFit, real: Any, seed: int, progress: Progress, kept: Requ
     # Before the fit: a table that cannot be read again must not cost one that is paid for.
     trained_on = None
     try:
-        trained_on = provenance.fingerprint(real, fit.schema, provenance.fingerprint_key(provenance.key_path()))
+        trained_on = provenance.fingerprint(real, fit.schema, provenance.fingerprint_key())
     except OutputError:  # without a place for a key nothing is known later; a ledger needs one
         if fit.fund is not None:
             raise

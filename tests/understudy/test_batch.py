@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -300,7 +299,7 @@ def test_the_summary_holds_every_job_and_no_formula(tmp_path: Path) -> None:
         JobOutcome("@sum", "bad input", error="-1, \"quoted\" and\ttabs; is no seed"),
         JobOutcome("+1", "killed by signal 9", exit_status=-9),
     ]  # fmt: skip
-    content = content_of(outcomes, 4, datetime.now().astimezone())
+    content = content_of(outcomes, 4, "2026-01-02T03:04:05Z")
     write_summary(content, tmp_path)
     with (tmp_path / "summary.csv").open(newline="") as file:
         rows = list(csv.reader(file))

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,13 @@ from synth.parsing import plain_json
 from synth.schema_file import read_schema
 from understudy.budget import LEDGER_VARIABLE, ledger_of
 from understudy.bundle.documents import Unsound, read_document
-from understudy.bundle.manifest import MANIFEST, Manifest, moment
+from understudy.bundle.manifest import MANIFEST, Manifest
 from understudy.console import BAD_INPUT, DONE, FAILED, INCONCLUSIVE, INTERNAL_ERROR, INTERRUPTED, TERMINATED, printable
 from understudy.data import find_table
 from understudy.executor import TIMED_OUT, Ended
 from understudy.job.load import read_inputs
 from understudy.job.spec import Job, read_job
+from understudy.provenance import now
 
 SUMMARY_JSON, SUMMARY_CSV = "summary.json", "summary.csv"
 OWN = ".batch"
@@ -316,7 +317,7 @@ MOST_SHOWN = 90
 """Characters of an error or a reason in a table on a terminal; the rest is in the files."""
 
 
-def content_of(outcomes: Sequence[JobOutcome], code: int, began: datetime) -> dict[str, Any]:
+def content_of(outcomes: Sequence[JobOutcome], code: int, began: str) -> dict[str, Any]:
     jobs = []
     for outcome in outcomes:
         plain = {**asdict(outcome), "exit_code": outcome.exit_code}
@@ -326,8 +327,8 @@ def content_of(outcomes: Sequence[JobOutcome], code: int, began: datetime) -> di
         jobs.append({key: None if value == "" else value for key, value in {**names, **plain}.items()})
     return {
         "exit_code": code,
-        "began": moment(began),
-        "ended": moment(datetime.now(UTC)),
+        "began": began,
+        "ended": now(),
         "states": dict(Counter(outcome.state for outcome in outcomes)),
         "jobs": jobs,
     }

@@ -34,12 +34,12 @@ from understudy.batch.jobs import (
     read_content,
     rests_on_expired_waiver,
 )
-from understudy.bundle.manifest import MANIFEST, moment
+from understudy.bundle.manifest import MANIFEST
 from understudy.console import DONE, INTERRUPTED, TERMINATED, Console, duration
 from understudy.data import file_state
 from understudy.executor import Executor, Service, carried_out, opened, wait_for_workers
 from understudy.executor import check_elsewhere as check_executor
-from understudy.provenance import sha256
+from understudy.provenance import now, sha256
 from understudy.run.plan import check_ledger
 from understudy.run.workspace import tidy
 
@@ -165,7 +165,7 @@ class _Progress:
 
     def say(self, text: str) -> None:
         """A line with how many jobs are done, and when, in UTC."""
-        self.console.note(f"[{len(self.outcomes)}/{len(self.jobs)}] {moment(datetime.now(UTC))} {text}")
+        self.console.note(f"[{len(self.outcomes)}/{len(self.jobs)}] {now()} {text}")
 
 
 def conduct(jobs: Sequence[BatchJob], settings: Settings, console: Console) -> BatchResult:

@@ -1,6 +1,6 @@
 """The sign-off of a sealed bundle by two people, each with a key of their own, once everything in it is sound."""
 
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,6 @@ from understudy.bundle.manifest import (
     Withdrawal,
     WithdrawalPredicate,
     add_to_register,
-    moment,
     subject_of,
 )
 from understudy.bundle.verification import (
@@ -47,6 +46,7 @@ from understudy.bundle.verification import (
     verdict_content,
     verify,
 )
+from understudy.provenance import now
 
 
 def sign_off(
@@ -73,7 +73,7 @@ def sign_off(
     ends = [manifest.about.valid_until, *(waiver.until for waiver in waivers)]
     predicate = SignOffPredicate(
         public_key=str(public_hex(signer)),
-        signed_at=moment(datetime.now(UTC)),
+        signed_at=now(),
         by=by,
         expires=_expiry(expires, [end for end in ends if end is not None], demand.today),
         release=released,
@@ -184,9 +184,7 @@ def withdraw(
         is_here = public.is_dir() and not public.is_symlink()
         folders[manifest.files[f"{TO_HAND_ON}/{MANIFEST}"].digest.sha256] = public if is_here else None
     believed = None if signer is None or manifest.signer is None else {signer.fingerprint, manifest.signer}
-    predicate = WithdrawalPredicate(
-        public_key=public_hex(signer), withdrawn_at=moment(datetime.now(UTC)), by=by, reason=reason
-    )
+    predicate = WithdrawalPredicate(public_key=public_hex(signer), withdrawn_at=now(), by=by, reason=reason)
     lines = dict[str, bytes]()
     for digest, home in folders.items():
         standing = None if home is None else _standing_withdrawal(home, digest, believed)

@@ -45,7 +45,7 @@ from synth.usage_terms import Terms
 from synth.validation import parse_toml
 from understudy import provenance
 from understudy.bundle.documents import BundleError, Signer
-from understudy.bundle.manifest import TO_HAND_ON, About, last_day, moment, rules_of, seal
+from understudy.bundle.manifest import TO_HAND_ON, About, last_day, rules_of, seal
 from understudy.data import FILES, parts_of, read_whole, rewrite
 from understudy.job.spec import LABEL, build_job
 from understudy.provenance import sha256
@@ -227,7 +227,7 @@ def write_evidence(
 
     Done again after a start that was cut short, it gives a whole bundle.
     """
-    made_at = moment(datetime.now(UTC))
+    made_at = provenance.now()
     about = About(
         kind="internal",
         made_at=made_at,

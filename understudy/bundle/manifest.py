@@ -8,7 +8,7 @@ import hashlib
 import os
 import unicodedata
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -189,15 +189,6 @@ def check_path(path: str) -> None:
 def _parents(path: str) -> tuple[str, ...]:
     parts = path.split("/")[:-1]
     return tuple("/".join(parts[: n + 1]) for n in range(len(parts)))
-
-
-def moment(at: datetime) -> str:
-    """A moment as manifests write it.
-
-    >>> moment(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
-    '2026-01-02T03:04:05Z'
-    """
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def last_day(policy: Policy, evaluated_at: object, made_at: str) -> date | None:

@@ -291,13 +291,12 @@ def batch(  # noqa: PLR0913 - options of the command line
     cut short and tries again what failed. Exit code: 4 if a job gave no answer, else 2 if one was bad input, 1 if one
     FAILs, 3 if one is INCONCLUSIVE, else 0 (docs/how-to/batch.md).
     """
-    from datetime import UTC, datetime
-
     from understudy.batch.jobs import HEADINGS, content_of, listed, rows_of, uncounted, write_summary
     from understudy.batch.run import Settings, check_elsewhere, conduct
     from understudy.cli import main
+    from understudy.provenance import now
 
-    console, began = console_of(ctx), datetime.now(UTC)
+    console, began = console_of(ctx), now()
     listing = listed(jobs, out)
     signer = signer_of(sign_key, console)
     if executor is not None:

@@ -29,7 +29,7 @@ from understudy.data import RealTable, embedded_table, find_table
 from understudy.executor import check_elsewhere, checked
 from understudy.job.load import Inputs, read_inputs
 from understudy.job.spec import Job, PlannedCandidate, composed
-from understudy.provenance import fingerprint_key, key_path
+from understudy.provenance import fingerprint_key
 from understudy.run.preflight import Intent, Swept, cautions, of_publication
 from understudy.run.workspace import RunWorkspace, check_free, requested
 
@@ -283,7 +283,7 @@ def plan_of(asked: Inputs, table: RealTable, job_path: Path, out: Path) -> Plan:
         generators=generators,
         schedules=schedules,
         fund=fund,
-        key=fingerprint_key(key_path()),
+        key=fingerprint_key(),
         workers=job.workers,
         publication=publication_of(job, schema, generators),
         waivers=asked.waivers,

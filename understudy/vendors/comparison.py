@@ -166,7 +166,7 @@ def compare(asked: Asked, progress: Progress) -> VendorComparison:
     policy, schema = named_policy(files["policy"]), options.aim(schema_of(files["schema"]))
     check_measures(options.measures or ())
     claims = {} if asked.claims is None else read_claims(asked.claims, named)
-    key = provenance.fingerprint_key(provenance.key_path())
+    key = provenance.fingerprint_key()
     train = read_side("train", find_table(str(asked.train)), schema, options.outside)
     holdout = read_side("holdout", find_table(str(asked.holdout)), schema, options.outside)
     real = Real.prepare(train, holdout, schema, options)
