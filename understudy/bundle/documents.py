@@ -46,6 +46,7 @@ class BundleError(BadInput):
 
 def contents(folder: Path) -> dict[str, str]:
     """What everything below a folder is, hidden or not, by its path from there with `/` between the parts."""
+    known = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: LINK}
     kinds = dict[str, str]()
 
     def refuse(error: OSError) -> None:
@@ -56,13 +57,8 @@ def contents(folder: Path) -> dict[str, str]:
 
     for at, folders, files in os.walk(folder, onerror=refuse):
         for path in (Path(at, name) for name in (*folders, *files)):
-            kinds[path.relative_to(folder).as_posix()] = _kind(path.lstat().st_mode)
+            kinds[path.relative_to(folder).as_posix()] = known.get(stat.S_IFMT(path.lstat().st_mode), "no plain file")
     return kinds
-
-
-def _kind(mode: int) -> str:
-    known = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: LINK}
-    return known.get(stat.S_IFMT(mode), "no plain file")
 
 
 def read_plain(path: Path, limit: int) -> bytes:
@@ -126,11 +122,6 @@ def named_key(key: Ed25519PublicKey) -> SSlibKey:
     return SSlibKey.from_crypto(key, hashlib.sha256(der).hexdigest())
 
 
-def key_from(public_hex: str) -> SSlibKey:
-    """A public key from its 32 bytes in hexadecimal."""
-    return named_key(Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_hex)))
-
-
 def public_pem(key: SSlibKey) -> str:
     public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key.keyval["public"]))
     return public.public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo).decode("ascii")
@@ -174,7 +165,7 @@ def load_public(path: Path) -> SSlibKey:
 
 
 def exposed(path: Path) -> str | None:
-    """A warning about a private key that others than its owner can read; none where nobody can."""
+    """A warning about a private key that others than its owner can read."""
     if stat.S_IMODE(path.stat().st_mode) & 0o077 == 0:
         return None
     return f"others than its owner can read the private key {str(path)!r}; run `chmod 600` on it"
@@ -250,7 +241,8 @@ class Statement(Frozen):
     @property
     def key(self) -> SSlibKey | None:
         """The key that signs it; `None` where nobody does."""
-        return None if self.predicate.public_key is None else key_from(self.predicate.public_key)
+        public = self.predicate.public_key
+        return None if public is None else named_key(Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)))
 
     @property
     def signer(self) -> str | None:
@@ -259,7 +251,6 @@ class Statement(Frozen):
 
     @property
     def signed_by(self) -> str:
-        """Whose key signed it, in words."""
         return "not signed" if self.signer is None else f"signed by {self.signer}"
 
 

@@ -131,18 +131,11 @@ class Manifest(Statement):
 
     @property
     def about(self) -> About:
-        """In brief, the evidence that the files are."""
         return self.predicate.about
 
     @property
     def files(self) -> dict[str, File]:
-        """Its files by path."""
         return {file.name: file for file in self.subject}
-
-    @property
-    def folders(self) -> frozenset[str]:
-        """The folders that its files lie in."""
-        return frozenset(parent for path in self.files for parent in _parents(path))
 
     @property
     def holds_public(self) -> bool:
@@ -163,7 +156,6 @@ class Later(Statement):
 
     @property
     def manifest_sha256(self) -> Digest:
-        """SHA-256 of the manifest that it is about."""
         return self.subject[0].digest.sha256
 
     def plain(self) -> dict[str, Any]:
@@ -184,11 +176,6 @@ def check_path(path: str) -> None:
         )
     if path in RESERVED:
         raise BundleError(f"a bundle's own files are in no manifest: {shown}; remove it there")
-
-
-def _parents(path: str) -> tuple[str, ...]:
-    parts = path.split("/")[:-1]
-    return tuple("/".join(parts[: n + 1]) for n in range(len(parts)))
 
 
 def last_day(policy: Policy, evaluated_at: object, made_at: str) -> date | None:
@@ -238,12 +225,10 @@ def seal(folder: Path, about: About, signer: Signer | None) -> str:
 
 
 def sealed_digest(folder: Path) -> str:
-    """The SHA-256 of the manifest of a bundle."""
     return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
 
 
 def rules_of(policy: Policy) -> Rules:
-    """The policy, in brief."""
     return Rules(name=policy.name, version=policy.version, audience=policy.audience)
 
 
@@ -316,7 +301,6 @@ class Withdrawal(Later):
 
 
 def subject_of(sha256: str) -> tuple[ManifestSubject]:
-    """The subject of a later document, by the digest of the manifest."""
     return (ManifestSubject(digest=Digests(sha256=sha256)),)
 
 

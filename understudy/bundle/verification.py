@@ -7,7 +7,7 @@ sealed file of verdicts is read to tell what would leave with a release.
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from synth.parsing import plain_json
@@ -16,6 +16,7 @@ from understudy.bundle.documents import (
     FOLDER,
     SIGNATURE,
     BundleError,
+    Kind,
     Problem,
     Unsound,
     contents,
@@ -52,11 +53,6 @@ UNSIGNED = (
 NO_REGISTER = "no register of withdrawals was asked: a copy from before a withdrawal does not know of it"
 
 
-def today() -> date:
-    """The day it is, in UTC, as manifests count."""
-    return datetime.now(UTC).date()
-
-
 @dataclass(frozen=True)
 class Demand:
     """Demands on a bundle beyond that nothing was changed."""
@@ -64,7 +60,7 @@ class Demand:
     keys: frozenset[str] = frozenset()
     signed_off: bool = False
     register: Register | None = None
-    today: date = field(default_factory=today)
+    today: date = field(default_factory=lambda: datetime.now(UTC).date())  # as manifests count
     sign_off_keys: frozenset[str] = frozenset()
 
     def believes(self, signer: str | None, sealed_by: str | None) -> bool:
@@ -79,8 +75,6 @@ class Demand:
 
 @dataclass(frozen=True)
 class Verification:
-    """The result of verifying a bundle."""
-
     manifest: Manifest | None
     sha256: str
     problems: tuple[Problem, ...]
@@ -99,7 +93,6 @@ class Verification:
         return not self.problems
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain data."""
         about = None if self.manifest is None else self.manifest.about.model_dump(mode="json")
         return {
             "verified": self.is_sound,
@@ -139,8 +132,13 @@ def verify(folder: Path, demand: Demand) -> Verification:
         *unsound,
         *unsound_too,
         *_sign_off_problems(folder, sign_offs, manifest, demand),
-        *(_not_believed(other) for other in in_folder.values() if withdrawal is not other),
     ]
+    for other in in_folder.values():
+        if other is not withdrawal:
+            kind: Kind = "unsigned" if other.signer is None else "another key"
+            doubt = f"neither the key of {MANIFEST} nor one that was named, so that it is not believed"
+            ask = "ask whoever sealed the bundle, and remove it where they did not withdraw it"
+            problems.append(Problem(kind, (WITHDRAWAL,), f"{WITHDRAWAL} is {other.signed_by}, which is {doubt}; {ask}"))
     if demand.signed_off and len(sign_offs) < len(SIGN_OFFS):
         problems.append(_without_sign_off(manifest, sign_offs, sha256))
     elif demand.signed_off and not (demand.sign_off_keys or demand.keys):
@@ -218,19 +216,16 @@ def _file_problems(folder: Path, manifest: Manifest) -> Iterator[Problem]:
                     yield Problem("changed", (shown,), f"{shown} was changed")
             except (BundleError, OSError) as error:
                 yield Problem("changed", (shown,), f"{shown} cannot be checked: {error}")
-    apart = _apart(folder, manifest)
-    for path, kind in sorted(kinds.items()):
-        if path not in apart and not (kind == FOLDER and path in manifest.folders):
-            sentence = f"{printable(path)} was added" + ("" if kind == FILE else f": it is {kind}")
-            yield Problem("added", (printable(path),), sentence)
-
-
-def _apart(folder: Path, manifest: Manifest) -> frozenset[str]:
-    """Files that the manifest does not name and that are checked by themselves."""
+    # What the manifest does not name and is checked by itself.
     later = [name for name in LATER if is_there(folder / name)]
     if manifest.about.kind == "internal" and manifest.holds_public:
         later += [f"{TO_HAND_ON}/{name}" for name in LATER if is_there(folder / TO_HAND_ON / name)]
-    return frozenset(f"{name}{suffix}" for name in (MANIFEST, *later) for suffix in SUFFIXES)
+    apart = {f"{name}{suffix}" for name in (MANIFEST, *later) for suffix in SUFFIXES}
+    folders = {parent.as_posix() for path in manifest.files for parent in PurePosixPath(path).parents}
+    for path, kind in sorted(kinds.items()):
+        if path not in apart and not (kind == FOLDER and path in folders):
+            sentence = f"{printable(path)} was added" + ("" if kind == FILE else f": it is {kind}")
+            yield Problem("added", (printable(path),), sentence)
 
 
 def _sign_off_problems(
@@ -268,16 +263,6 @@ def _without_sign_off(manifest: Manifest, sign_offs: dict[str, SignOff], sha256:
     who = " and ".join(repr(sign_off.predicate.by.name) for sign_off in sign_offs.values())
     missing = tuple(name for name in SIGN_OFFS if name not in sign_offs)
     return Problem("missing", missing, f"{who or 'nobody'} has signed this off, and two people have to")
-
-
-def _not_believed(withdrawal: Withdrawal) -> Problem:
-    """A withdrawal in the folder that does not count: not as it was sealed, and nobody says that it is withdrawn."""
-    return Problem(
-        "unsigned" if withdrawal.signer is None else "another key",
-        (WITHDRAWAL,),
-        f"{WITHDRAWAL} is {withdrawal.signed_by}, which is neither the key of {MANIFEST} nor one that was named, so "
-        "that it is not believed; ask whoever sealed the bundle, and remove it where they did not withdraw it",
-    )
 
 
 def _notes(

@@ -58,7 +58,8 @@ class RunOutcome:
         tables = {label: Path(candidates.SYNTHETIC) / f"{label}{plan.suffix}" for label in plan.points}
         kept = {} if plan.unpaid else tables
         return Delivery(
-            self.evaluation, self.verdicts, plan.policy, plan.title, plan.job.release, kept, Handing.of(plan)
+            self.evaluation, self.verdicts, plan.policy, plan.title, plan.job.release, kept,
+            Handing(plan.job.card, plan.job.split.holdout_share),
         )  # fmt: skip
 
     @property
@@ -217,9 +218,8 @@ def _swept(plan: Plan) -> SweepRecord | None:
 
 def _write(outcome: RunOutcome, folder: Path, signer: Signer | None) -> None:
     plan = outcome.plan
-    files = {f"{name}.toml": file.content for name, file in plan.given.items()}
     seeds = {"job": plan.job.seed, "split": plan.job.split_seed}
-    evidence.write_evidence(outcome.delivery, folder, signer, files=files, seeds=seeds)
+    evidence.write_evidence(outcome.delivery, folder, signer, files=plan.given, seeds=seeds)
 
 
 def release_numbers(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress: Progress) -> None:

@@ -311,12 +311,11 @@ COLUMNS = (
 def deliver_comparison(comparison: VendorComparison, seed: int, folder: Path, signer: Signer | None = None) -> None:
     """The sealed folder of a comparison, whole or not at all."""
     delivery = Delivery(comparison.evaluation, comparison.verdicts, comparison.policy, TITLE, None)
-    files = {f"{name}.toml": file.content for name, file in comparison.files.items()}
     with whole_folder(folder) as beside:
         order = comparison.ranking.order
         ends = [f"{figure.figure} {part}" for figure in order.figures for part in ("value", "group")]
         write_csv(beside / TABLE, [*COLUMNS, *ends, "reason", "notice"], _lines(comparison, order))
-        write_evidence(delivery, beside, signer, files=files, seeds={"comparison": seed})
+        write_evidence(delivery, beside, signer, files=comparison.files, seeds={"comparison": seed})
 
 
 def _lines(comparison: VendorComparison, order: Order) -> Iterator[dict[str, Any]]:

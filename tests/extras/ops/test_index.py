@@ -39,7 +39,7 @@ def deliver(folder: Path, evaluation: Evaluation, policy: Policy = POLICY) -> Pa
     evaluation = replace(evaluation, self_tests=ABSENT)
     verdicts = judge(evaluation, policy)
     delivery = Delivery(evaluation, verdicts, policy, "A job", evaluation.candidates[0].name)
-    write_evidence(delivery, folder, None)
+    write_evidence(delivery, folder, None, files={}, seeds={})
     return folder
 
 
