@@ -2,7 +2,6 @@
 
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from understudy.bundle.documents import (
     LIMIT_BYTES,
@@ -63,13 +62,9 @@ def sign_off(
         if not is_there(folder / name) and is_there(folder / f"{name}{SIGNATURE}"):
             remove_document(folder, name)
     verification = verify(folder, demand)
-    manifest = _sound(verification)
     _check_second(verification, by, signer)
-    released = _released(manifest)
-    content = verdict_content(folder)
-    waivers = _waivers(content, released)
-    if manifest.holds_public:
-        _check_public(content, released)
+    manifest, released = _released(verification)
+    waivers = _waivers(folder, manifest, released)
     ends = [manifest.about.valid_until, *(waiver.until for waiver in waivers)]
     predicate = SignOffPredicate(
         public_key=str(public_hex(signer)),
@@ -87,7 +82,11 @@ def sign_off(
 
 
 def _check_second(verification: Verification, by: Person, signer: Signer) -> None:
-    """Refuse one person in two roles, and a third."""
+    """Refuse what does not verify, one person in two roles, and a third."""
+    if verification.problems or verification.manifest is None:
+        more = f" (and {len(verification.problems) - 1} more)" if len(verification.problems) > 1 else ""
+        first = verification.problems[0].sentence
+        raise BundleError(f"only what verifies can be signed off: {first}{more}; see `understudy verify`")
     names = [earlier.predicate.by.name for earlier in verification.sign_offs]
     if len(names) == len(SIGN_OFFS):
         raise BundleError(
@@ -101,17 +100,10 @@ def _check_second(verification: Verification, by: Person, signer: Signer) -> Non
             )
 
 
-def _sound(verification: Verification) -> Manifest:
-    """The manifest of a bundle that verifies."""
-    if verification.problems or verification.manifest is None:
-        more = f" (and {len(verification.problems) - 1} more)" if len(verification.problems) > 1 else ""
-        first = verification.problems[0].sentence
-        raise BundleError(f"only what verifies can be signed off: {first}{more}; see `understudy verify`")
-    return verification.manifest
-
-
-def _released(manifest: Manifest) -> str:
-    """The candidate to release, on which the verdict is PASS."""
+def _released(verification: Verification) -> tuple[Manifest, str]:
+    """The manifest, and the candidate to release, on which the verdict is PASS."""
+    manifest = verification.manifest
+    assert manifest is not None  # it verifies
     about = manifest.about
     if about.kind == "to-hand-on":
         raise BundleError("a bundle to hand on has no verdict to sign off; sign off the internal one that it came from")
@@ -122,28 +114,29 @@ def _released(manifest: Manifest) -> str:
             f"only a table that passes is signed off: release={about.release!r} has verdict={about.verdict!r}; "
             "a waiver, with an owner and a reason, is the way around a rule"
         )
-    return about.release
+    return manifest, about.release
 
 
-def _check_public(content: dict[str, Any], release: str) -> None:
-    """Refuse a table of which the report to hand on says that it must not be released, or that nobody can say it of."""
-    if VERDICT_TO_HAND_ON not in content:
+def _waivers(folder: Path, manifest: Manifest, release: str) -> tuple[Accepted, ...]:
+    """The waivers in force for a table, by the verified file of verdicts.
+
+    A table is refused of which the report to hand on says that it must not be released, or nobody can say it.
+    """
+    content = verdict_content(folder)
+    try:
+        (findings,) = (judged["findings"] for judged in content["candidates"] if judged["candidate"] == release)
+        in_force = [finding["waiver"] for finding in findings if finding["waived"]]
+        waivers = tuple(Accepted(**{name: waiver[name] for name in Accepted.model_fields}) for waiver in in_force)
+    except (ValueError, KeyError, TypeError):
+        raise damaged() from None
+    if manifest.holds_public and VERDICT_TO_HAND_ON not in content:
         raise BundleError(f"{VERDICT} does not say which verdict {TO_HAND_ON}/ shows; make the bundle again")
-    if content[VERDICT_TO_HAND_ON] == "FAIL":
+    if manifest.holds_public and content[VERDICT_TO_HAND_ON] == "FAIL":
         raise BundleError(
             f"only what may be released is signed off: release={release!r} passes inside, but {FAILS}, by the rules "
             f"that can be shown (no waiver counts there); see {TO_HAND_ON}/, mend what fails, and make it again"
         )
-
-
-def _waivers(content: dict[str, Any], release: str) -> tuple[Accepted, ...]:
-    """The waivers in force for a table, as the verified file of verdicts names them."""
-    try:
-        (findings,) = (judged["findings"] for judged in content["candidates"] if judged["candidate"] == release)
-        waivers = [finding["waiver"] for finding in findings if finding["waived"]]
-        return tuple(Accepted(**{name: waiver[name] for name in Accepted.model_fields}) for waiver in waivers)
-    except (ValueError, KeyError, TypeError):
-        raise damaged() from None
+    return waivers
 
 
 def _expiry(asked: date | None, ends: list[date], today: date) -> date | None:
@@ -161,12 +154,7 @@ def _expiry(asked: date | None, ends: list[date], today: date) -> date | None:
 
 
 def withdraw(
-    folder: Path,
-    by: Person,
-    reason: str,
-    signer: Signer | None,
-    *,
-    register: Path | None = None,
+    folder: Path, by: Person, reason: str, signer: Signer | None, *, register: Path | None = None
 ) -> tuple[tuple[Withdrawal, ...], str | None]:
     """Withdraw a bundle and the bundle to hand on in it, for good; with it, a sentence on who will not believe that.
 
