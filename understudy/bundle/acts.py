@@ -1,4 +1,4 @@
-"""The sign-off of a sealed bundle by two people, each with a key of their own, once everything in it is sound."""
+"""What people decide of a sealed bundle: two sign its release off, each with a key of their own; one may withdraw it."""
 
 from datetime import date
 from pathlib import Path

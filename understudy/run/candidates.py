@@ -1,7 +1,9 @@
-"""One candidate of a run: fitted, saved, sampled, written, measured and audited.
+"""The candidates of a run: each fitted, saved, sampled, written, measured and audited, one by one or side by side.
 
-Once its evaluation is on the disk it is finished. One that was cut short before is made again from its journal, so that
-nothing is drawn twice, and a network goes on from its checkpoint. Any process may do it.
+Once its evaluation is on the disk a candidate is finished. One that was cut short before is made again from its
+journal, so that nothing is drawn twice, and a network goes on from its checkpoint. Any process may do it: those of an
+executor read the table themselves, have their share of the cores, and one that dies takes only its candidate with it.
+They share the workspace on the disk, where each candidate has files of its own, and the ledger, which takes turns.
 """
 
 import logging
@@ -10,26 +12,24 @@ import time
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.metrics import CLIPPED
-from evaluate.result import Candidate, Estimate, Evaluation, Failure
+from evaluate.result import Candidate, Estimate, Evaluation
 from evaluate.result_io import evaluation_from
 from evaluate.tables import Real
 from synth.errors import BadInput, LedgerError, MissingExtra, ModelError, UnderstudyError
 from synth.generators.models.constraints import rejections
-from synth.generators.models.model import Model
 from synth.output import whole_file
 from synth.progress import Progress, quiet
 from synth.split import Split
 from understudy.console import Console
-from understudy.executor import Executor, Service, carried_out, cores, opened
+from understudy.executor import Service, carried_out, cores, opened
 from understudy.provenance import note_training
 from understudy.run import stages
 from understudy.run.plan import Plan, with_fund
@@ -40,8 +40,6 @@ Stage = Callable[[str], AbstractContextManager[Progress]]
 """Opens a stage by its name, and gives what is told the share done."""
 
 SYNTHETIC = "synthetic"
-
-_Answer = TypeVar("_Answer", Estimate, Failure)
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,8 @@ def finish(bench: CandidateContext, label: str) -> None:
         model = stages.fit(plan, label, bench.sides.train, budget, work.training(label), progress)
     seconds["fit"] = time.perf_counter() - started
     work.keep_log(label)
-    if _is_saved(model, work.model(label)):
+    with suppress(ModelError):  # SDV's models have no form that others may load
+        model.save(work.model(label))
         note_training(work.model(label), str(work.unfinished.state["train"]), plan.schema)
     started = time.perf_counter()
     with bench.stage(f"sample {label}") as progress:
@@ -101,17 +100,9 @@ def finish(bench: CandidateContext, label: str) -> None:
         beside.write_text(replace(evaluation, candidates=(candidate,)).to_json(), encoding="utf-8")
 
 
-def _is_saved(model: Model, path: Path) -> bool:
-    try:
-        model.save(path)
-    except ModelError:  # SDV's models have no form that others may load
-        return False
-    return True
-
-
 def _clipped(units: tuple[int, int] | None) -> tuple[Estimate, ...]:
     """*Sensitive*. The share of units whose gradient DP-SGD clipped; empty where it trained nothing."""
-    if units is None or not units[1]:
+    if units is None or units[1] == 0:
         return ()
     return (Estimate(CLIPPED, units[0] / units[1], units[1], "none", note="Over all samples of all steps."),)
 
@@ -121,37 +112,27 @@ def table_path(plan: Plan, work: RunWorkspace, label: str) -> Path:
 
 
 def candidate_of(work: RunWorkspace, label: str) -> Candidate:
-    (candidate,) = _evaluation_of(work, label).candidates
+    (candidate,) = evaluation_from(work.measured(label).read_text(encoding="utf-8")).candidates
     return candidate
-
-
-def _evaluation_of(work: RunWorkspace, label: str) -> Evaluation:
-    return evaluation_from(work.measured(label).read_text(encoding="utf-8"))
 
 
 def joined(plan: Plan, work: RunWorkspace) -> Evaluation:
     """One evaluation of all candidates; the seeds of a sweep share the audit of their mechanism."""
-    evaluations = [_evaluation_of(work, label) for label in plan.points]
-    candidates = {candidate.name: candidate for each in evaluations for candidate in each.candidates}
+    first = evaluation_from(work.measured(next(iter(plan.points))).read_text(encoding="utf-8"))
+    candidates = {label: candidate_of(work, label) for label in plan.points}
     audited = {plan.points[label].setting: candidates[label] for label in stages.audited(plan)}
-    shared = (_share_audit(each, audited.get(plan.points[name].setting)) for name, each in candidates.items())
-    return replace(evaluations[0], candidates=tuple(shared))
-
-
-def _share_audit(candidate: Candidate, source: Candidate | None) -> Candidate:
-    """The candidate with the audit of another seed's fit: it is of the mechanism, and reads no real row."""
-    if source is None or source.name == candidate.name:
-        return candidate
-    return replace(
-        candidate,
-        audit=source.audit,
-        estimates=(*candidate.estimates, *_audits(source.estimates)),
-        failures=(*candidate.failures, *_audits(source.failures)),
-    )
-
-
-def _audits(answers: Iterable[_Answer]) -> tuple[_Answer, ...]:
-    return tuple(answer for answer in answers if answer.measure == AUDITED)
+    for label, point in plan.points.items():
+        # The audit of another seed's fit is of the mechanism, and reads no real row.
+        source = audited.get(point.setting)
+        if source is not None and source.name != label:
+            own = candidates[label]
+            candidates[label] = replace(
+                own,
+                audit=source.audit,
+                estimates=(*own.estimates, *(each for each in source.estimates if each.measure == AUDITED)),
+                failures=(*own.failures, *(each for each in source.failures if each.measure == AUDITED)),
+            )
+    return replace(first, candidates=tuple(candidates.values()))
 
 
 @dataclass(frozen=True)
@@ -199,16 +180,6 @@ class CandidateWork:
         return CandidateContext(plan, self.work, sides, lambda _: nullcontext(quiet))
 
 
-def executor_of(plan: Plan, work: RunWorkspace, size: int | None, *, debug: bool) -> Executor:
-    ledger = None if plan.fund is None else plan.fund.url
-    handed = replace(plan, fund=None, key=b"")
-    at = replace(work, folder=work.folder.absolute(), out=work.out.absolute())
-    service = Service(
-        pickle.dumps(CandidateWork(handed, at, ledger, debug)), at.workers, home=Path.cwd(), inputs=plan.inputs
-    )
-    return opened(plan.executor, service, size)
-
-
 MOST_NAMED = 5
 
 
@@ -227,18 +198,22 @@ def make_all(plan: Plan, work: RunWorkspace, sides: Split, console: Console) -> 
             console.note(f"Workers: {max(size, 1)}, not {plan.workers}: there are no more cores.")
     alone = not labels or not (elsewhere or (size or 1) > 1)
     bench = CandidateContext(plan, work, sides, console.stage)
-    lost, told = dict[str, str](), set(work.warnings)
+    lost, shown = dict[str, str](), set(work.warnings)
     ends = _one_by_one(bench, labels) if alone else _side_by_side(bench, labels, size, console)
     for n, (label, why_lost) in enumerate(ends, start=1):
         for sentence in work.warnings:
-            if sentence not in told:
+            if sentence not in shown:
                 console.warn(sentence)
-        told |= set(work.warnings)
+        shown |= set(work.warnings)
         if why_lost:
             lost[label] = why_lost
             console.warn(f"{label} is lost: {why_lost}")
         else:
-            _tell(candidate_of(work, label), console)
+            candidate = candidate_of(work, label)
+            if candidate.n_rejected_rows is not None:
+                console.say(f"{label}: {rejections(candidate.n_rejected_rows)}")
+            for warning in disproved(candidate):
+                console.warn(warning)
         if plan.job.is_sweep or not alone:
             console.note(f"{label}: {'lost' if why_lost else 'done'}; {n} of {len(labels)}")
     if lost:
@@ -248,18 +223,16 @@ def make_all(plan: Plan, work: RunWorkspace, sides: Split, console: Console) -> 
         raise LostCandidates(f"{all_lost}: {named}{more}")
 
 
-def _tell(candidate: Candidate, console: Console) -> None:
-    if candidate.n_rejected_rows is not None:
-        console.say(f"{candidate.name}: {rejections(candidate.n_rejected_rows)}")
-    for warning in disproved(candidate):
-        console.warn(warning)
-
-
 def _side_by_side(
     bench: CandidateContext, labels: list[str], size: int | None, console: Console
 ) -> Iterator[tuple[str, str]]:
+    plan, work = bench.plan, bench.work
+    at = replace(work, folder=work.folder.absolute(), out=work.out.absolute())
+    ledger = None if plan.fund is None else plan.fund.url
+    making = CandidateWork(replace(plan, fund=None, key=b""), at, ledger, console.debug)
+    service = Service(pickle.dumps(making), at.workers, home=Path.cwd(), inputs=plan.inputs)
     with (
-        executor_of(bench.plan, bench.work, size, debug=console.debug) as executor,
+        opened(plan.executor, service, size) as executor,
         console.stage(f"{len(labels)} candidates, {min(executor.size, len(labels))} at a time") as tell,
     ):
         waiting, done = deque(labels), list[str]()
