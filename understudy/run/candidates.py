@@ -190,13 +190,12 @@ class LostCandidates(BadInput):
 def make_all(plan: Plan, work: RunWorkspace, sides: Split, console: Console) -> None:
     """Every candidate that no earlier start has finished, made and measured. *Sensitive*: `sides`."""
     labels = [label for label in plan.points if not work.measured(label).exists()]
-    elsewhere = plan.executor is not None
-    size = None if plan.workers is None else min(plan.workers, len(labels))
-    if size is not None and not elsewhere:
-        size = min(size, cores())
-        if plan.workers is not None and plan.workers > cores():
-            console.note(f"Workers: {max(size, 1)}, not {plan.workers}: there are no more cores.")
-    alone = not labels or not (elsewhere or (size or 1) > 1)
+    size = plan.workers
+    if size is not None and plan.executor is None and size > cores():
+        console.note(f"Workers: {cores()}, not {size}: there are no more cores.")
+        size = cores()
+    size = None if size is None else min(size, len(labels))
+    alone = not labels or (plan.executor is None and (size or 1) == 1)
     bench = CandidateContext(plan, work, sides, console.stage)
     lost, shown = dict[str, str](), set(work.warnings)
     ends = _one_by_one(bench, labels) if alone else _side_by_side(bench, labels, size, console)

@@ -2,15 +2,14 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
 from evaluate.gate.verdict import Verdict
-from evaluate.provenance import ComposedClaim, Provenance, PublishedNumbers, SweepRecord
+from evaluate.provenance import Provenance, PublishedNumbers, SweepRecord
 from evaluate.released import Released
 from evaluate.result import Evaluation
 from synth.distribution import VERSION
@@ -21,7 +20,6 @@ from synth.errors import BudgetError
 from synth.generators.wrapper import wrappers
 from synth.output import read_state, whole_file
 from synth.progress import Progress
-from synth.schema import Schema
 from synth.split import Split
 from synth.table import read_table
 from understudy import provenance
@@ -32,17 +30,15 @@ from understudy.bundle.evidence import Delivery, Handing
 from understudy.console import DONE, VERDICTS, Console
 from understudy.job.spec import Tracked
 from understudy.provenance import count_attempt
-from understudy.run import candidates, stages
-from understudy.run.candidates import candidate_of, make_all
+from understudy.run import stages
+from understudy.run.candidates import SYNTHETIC, candidate_of, joined, make_all, table_path
 from understudy.run.plan import PUBLICATION, Plan
 from understudy.run.stages import disproved
 from understudy.run.workspace import TRAINING, RunWorkspace, unfinished
 
 MODELS = "models"
-KEPT = (candidates.SYNTHETIC, MODELS, TRAINING)
+KEPT = (SYNTHETIC, MODELS, TRAINING)
 """What candidates leave in the output."""
-# The key is the seed; evaluations name the split so.
-KEYED, STRATIFIED = "keyed hash", "stratified draw"
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class RunOutcome:
     @property
     def delivery(self) -> Delivery:
         plan = self.plan
-        tables = {label: Path(candidates.SYNTHETIC) / f"{label}{plan.suffix}" for label in plan.points}
+        tables = {label: Path(SYNTHETIC) / f"{label}{plan.suffix}" for label in plan.points}
         kept = {} if plan.unpaid else tables
         return Delivery(
             self.evaluation, self.verdicts, plan.policy, plan.title, plan.job.release, kept,
@@ -77,10 +73,12 @@ def run(plan: Plan, console: Console, signer: Signer | None = None) -> RunOutcom
     """Carry out a plan, from where an earlier start of the same run was cut short."""
     with unfinished(plan.out, restart=plan.restart) as work:
         work.claim(_names(plan))
-        real = _real(plan, work, console)
-        make_all(plan, work, real.sides, console)
-        _publish(plan, work, real.sides, console)
-        evaluation = _join(plan, work, real)
+        sides, prints, clamped = _real(plan, work, console)
+        make_all(plan, work, sides, console)
+        if plan.publication is not None and plan.job.release is not None:
+            with console.stage("release numbers") as progress:
+                release_numbers(plan, work, sides, table_path(plan, work, plan.job.release), progress)
+        evaluation = _join(plan, work, sides, prints, clamped)
         outcome = RunOutcome(plan, evaluation, stages.verdicts_of(plan, evaluation))
         with console.stage("report"):
             _write(outcome, work.result, signer)
@@ -97,7 +95,13 @@ def _names(plan: Plan) -> dict[str, str | None]:
     """The identity of a run, as far as it is known before the table is read."""
     return {
         **{name: plan.given[name].sha256 if name in plan.given else None for name in provenance.INPUTS},
-        **_files_read(plan),
+        # A file that a generator reads beside the table may say what a noisy count is a count of.
+        **{
+            f"{key} of generators.{label}": provenance.sha256(path)
+            for label, chosen in plan.generators.items()
+            for wrapper in wrappers(chosen)
+            for key, path in wrapper.reads.items()
+        },
         "version of understudy": VERSION,
         # A copy of unfinished work would draw under the same reservation once more.
         "output": str(plan.out.parent.resolve() / plan.out.name),
@@ -105,27 +109,8 @@ def _names(plan: Plan) -> dict[str, str | None]:
     }
 
 
-def _files_read(plan: Plan) -> dict[str, str | None]:
-    """The SHA-256 of each file that a generator reads beside the table: it may say what a noisy count is a count of."""
-    return {
-        f"{key} of generators.{label}": provenance.sha256(path)
-        for label, chosen in plan.generators.items()
-        for wrapper in wrappers(chosen)
-        for key, path in wrapper.reads.items()
-    }
-
-
-@dataclass(frozen=True)
-class _Real:
-    """The real table of a run. *Sensitive*: `sides` and `clamped`."""
-
-    sides: Split
-    prints: Mapping[str, str]
-    clamped: tuple[str, ...]
-
-
-def _real(plan: Plan, work: RunWorkspace, console: Console) -> _Real:
-    """The real table, with everything paid for that is drawn from it."""
+def _real(plan: Plan, work: RunWorkspace, console: Console) -> tuple[Split, Mapping[str, str], Sequence[str]]:
+    """*Sensitive*. The sides of the real table, their fingerprints, and what was clamped; all draws are paid for."""
     clamped: list[str] = []
     with console.stage("split"):
         sides = stages.split(plan, stages.read(plan, work.folder, clamped.append))
@@ -136,84 +121,57 @@ def _real(plan: Plan, work: RunWorkspace, console: Console) -> _Real:
     plan.payment(work).reserve(print_of_table)
     for sentence in (*clamped, *work.warnings):
         console.warn(sentence)
-    return _Real(sides, prints, tuple(clamped))
+    return sides, prints, clamped
 
 
-def _publish(plan: Plan, work: RunWorkspace, sides: Split, console: Console) -> None:
-    if plan.publication is None or plan.job.release is None:
-        return
-    with console.stage("release numbers") as progress:
-        table = candidates.table_path(plan, work, plan.job.release)
-        release_numbers(plan, work, sides, table, progress)
-
-
-def _join(plan: Plan, work: RunWorkspace, real: _Real) -> Evaluation:
+def _join(
+    plan: Plan, work: RunWorkspace, sides: Split, prints: Mapping[str, str], clamped: Sequence[str]
+) -> Evaluation:
     """One evaluation of all candidates, with where it came from; what may not leave a sweep is removed before."""
-    evaluation = candidates.joined(plan, work)
-    if plan.unpaid:
-        _remove_releasable(work.result)
-    for path in work.result.iterdir():  # what an earlier start wrote of the evidence
-        if path.name not in KEPT:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    evaluation = replace(evaluation, provenance=_provenance(plan, work, real, evaluation))
-    return with_numbers(evaluation, publication(plan, work))
-
-
-def _remove_releasable(folder: Path) -> None:
-    """Nothing that could be passed on is left of a sweep that nobody pays for."""
-    for kept in KEPT:
-        if (folder / kept).exists():  # What cannot be removed must stop the run: the output says that nothing is left.
-            shutil.rmtree(folder / kept)
-
-
-def _provenance(plan: Plan, work: RunWorkspace, real: _Real, evaluation: Evaluation) -> Provenance:
     from reports.sections.utility import given_away
 
+    evaluation = joined(plan, work)
+    for path in work.result.iterdir():
+        # What nobody pays for may not be passed on: what cannot be removed must stop the run. All else that candidates
+        # did not leave is of an earlier start.
+        if plan.unpaid or path.name not in KEPT:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
     audited = stages.audited(plan)  # of a sweep's seeds the first stands for all
-    disputed = (
-        sentence
-        for candidate in evaluation.candidates
-        if candidate.name in audited
-        for sentence in disproved(candidate)
-    )
+    disputed = [sentence for each in evaluation.candidates if each.name in audited for sentence in disproved(each)]
+    warnings = (*clamped, *plan.warnings, *work.warnings, *disputed, *given_away(evaluation))
+    sweep = None
+    if plan.job.is_sweep:
+        sweep = SweepRecord(not plan.unpaid, plan.composed, tuple(point.entry for point in plan.points.values()))
     known = Provenance(
         job=plan.title,
         release=plan.job.release,
-        split=f"{KEYED if real.sides.keyed else STRATIFIED}, seed {plan.job.split_seed}",
-        warnings=tuple(
-            dict.fromkeys((*real.clamped, *plan.warnings, *work.warnings, *disputed, *given_away(evaluation)))
-        ),
+        # The key is the seed.
+        split=f"{'keyed hash' if sides.keyed else 'stratified draw'}, seed {plan.job.split_seed}",
+        warnings=tuple(dict.fromkeys(warnings)),
         ledger=releases(_statements(plan, work)),
-        sweep=_swept(plan),
+        sweep=sweep,
         composed=plan.everything,
         both_tables=plan.both_tables,
-        attempts=count_attempt(real.prints["table"], plan.schema, attempt=work.attempt, n_tables=len(plan.points)),
+        attempts=count_attempt(prints["table"], plan.schema, attempt=work.attempt, n_tables=len(plan.points)),
         run_id=work.attempt,
         evaluated_at=work.began_at,
         seed=plan.job.seed,
-        fingerprints=real.prints,
+        fingerprints=prints,
         files_sha256={str(path.relative_to(work.result)): provenance.sha256(path) for path in _outputs(work)},
     )
-    return provenance.with_inputs(known, plan.given)
+    return _with_numbers(replace(evaluation, provenance=provenance.with_inputs(known, plan.given)), plan, work)
 
 
 def _statements(plan: Plan, work: RunWorkspace) -> dict[str, PrivacyStatement | None]:
-    stated = {label: candidates.candidate_of(work, label).statement for label in plan.points}
-    published = {} if plan.publication is None else {evidence.ALONE: statement_of(work)}
-    return {**stated, **published}
+    stated = {label: candidate_of(work, label).statement for label in plan.points}
+    return stated if plan.publication is None else {**stated, evidence.ALONE: _published(work)[0]}
 
 
 def _outputs(work: RunWorkspace) -> list[Path]:
     """Every file of the result; a table in parts is one. Of an unpaid sweep no table is left."""
-    tables = [path for path in (work.result / candidates.SYNTHETIC).glob("*") if path.is_dir()]
+    tables = [path for path in (work.result / SYNTHETIC).glob("*") if path.is_dir()]
     files = (path for path in work.result.rglob("*") if path.is_file() and not set(tables) & set(path.parents))
     return sorted([*tables, *files])
-
-
-def _swept(plan: Plan) -> SweepRecord | None:
-    if not plan.job.is_sweep:
-        return None
-    return SweepRecord(not plan.unpaid, plan.composed, tuple(point.entry for point in plan.points.values()))
 
 
 def _write(outcome: RunOutcome, folder: Path, signer: Signer | None) -> None:
@@ -239,44 +197,34 @@ def release_numbers(plan: Plan, work: RunWorkspace, sides: Split, table: Path, p
         beside.write_text(json.dumps(content), encoding="utf-8")
 
 
-def _kept(work: RunWorkspace) -> dict[str, Any]:
-    kept: dict[str, Any] = read_state(work.measured(PUBLICATION), {})
-    return kept
-
-
-def statement_of(work: RunWorkspace) -> PrivacyStatement:
-    return PrivacyStatement.from_dict(_kept(work)["statement"])
-
-
-def publication(plan: Plan, work: RunWorkspace) -> PublishedNumbers | None:
-    """The releases for the report to hand on, with all that counts with them; `None` where there are none."""
-    if plan.publication is None or plan.together is None or plan.job.release is None:
-        return None
-    fit, own = candidate_of(work, plan.job.release).statement, statement_of(work)
-    fits = plan.schedules if plan.job.is_sweep else {plan.job.release: plan.schedules[plan.job.release]}
-    both = _together({**fits, PUBLICATION: plan.publication}, plan.together, plan.schema)
+def _published(work: RunWorkspace) -> tuple[PrivacyStatement, tuple[Released, ...]]:
+    """The statement of the released numbers, and they themselves."""
+    content = read_state(work.measured(PUBLICATION), {})
     try:
-        numbers = TypeAdapter(tuple[Released, ...]).validate_json(json.dumps(_kept(work)["numbers"]))
+        numbers = TypeAdapter(tuple[Released, ...]).validate_json(json.dumps(content["numbers"]))
     except ValueError:
         raise BudgetError("a published number is damaged; run the job anew (what was drawn stays spent)") from None
-    together = replace(both, private=fit is not None and fit.private and own.private)
-    return PublishedNumbers(plan.job.release, numbers, own, together, len(fits), plan.everything)
+    return PrivacyStatement.from_dict(content["statement"]), numbers
 
 
-def _together(schedules: Mapping[str, Schedule], claim: ComposedClaim, schema: Schema) -> PrivacyStatement:
-    events = tuple(event for schedule in schedules.values() for event in schedule.events)
-    return Budget(Schedule(events, claim.delta)).statement(schema)
-
-
-def with_numbers(evaluation: Evaluation, published: PublishedNumbers | None) -> Evaluation:
-    if published is None:
+def _with_numbers(evaluation: Evaluation, plan: Plan, work: RunWorkspace) -> Evaluation:
+    """The evaluation with the released numbers, and with all that counts with them; itself where there are none."""
+    release = plan.job.release
+    if plan.publication is None or plan.together is None or release is None:
         return evaluation
-    estimates = tuple(number.estimate for number in published.numbers)
-    candidates = (
-        replace(candidate, estimates=(*candidate.estimates, *estimates))
-        if candidate.name == published.table
-        else candidate
-        for candidate in evaluation.candidates
+    fit, (own, numbers) = candidate_of(work, release).statement, _published(work)
+    fits = plan.schedules if plan.job.is_sweep else {release: plan.schedules[release]}
+    events = [event for schedule in (*fits.values(), plan.publication) for event in schedule.events]
+    together = Budget(Schedule(tuple(events), plan.together.delta)).statement(plan.schema)
+    together = replace(together, private=fit is not None and fit.private and own.private)
+    published = PublishedNumbers(release, numbers, own, together, len(fits), plan.everything)
+    return replace(
+        evaluation,
+        candidates=tuple(
+            replace(each, estimates=(*each.estimates, *(number.estimate for number in numbers)))
+            if each.name == release
+            else each
+            for each in evaluation.candidates
+        ),
+        provenance=replace(evaluation.provenance, released_numbers=published),
     )
-    provenance = replace(evaluation.provenance, released_numbers=published)
-    return replace(evaluation, candidates=tuple(candidates), provenance=provenance)
