@@ -1,4 +1,4 @@
-"""What people decide of a sealed bundle: two sign its release off, each with a key of their own; one may withdraw it."""
+"""What people decide of a sealed bundle: two sign a release off, each with a key of their own; one may withdraw it."""
 
 from datetime import date
 from pathlib import Path

@@ -77,11 +77,7 @@ def finish(bench: CandidateContext, label: str) -> None:
         rejected = stages.sample(plan, label, model, table, progress)
     seconds["sample"] = time.perf_counter() - started
     with bench.stage(f"evaluate {label}") as progress:
-        # Of one evaluation in several parts, the first alone carries the self-tests: they are of the real rows.
-        evaluation = stages.evaluate(
-            plan, bench.real, {label: table}, {label: model.statement}, progress,
-            self_tested=label == next(iter(plan.points)),
-        )  # fmt: skip
+        evaluation = stages.evaluate(plan, bench.real, label, table, model.statement, progress)
     (candidate,) = evaluation.candidates
     if plan.job.evaluation.shadow_models is not None:
         with bench.stage(f"shadow models {label}") as progress:

@@ -19,6 +19,7 @@ from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
 from synth.errors import LedgerError
 from synth.generators.base import Generator
+from synth.output import check_new_folder
 from synth.parsing import GivenFile
 from synth.progress import Progress
 from synth.schema import Schema
@@ -31,7 +32,7 @@ from understudy.job.load import Inputs, read_inputs
 from understudy.job.spec import Job, PlannedCandidate, composed
 from understudy.provenance import fingerprint_key
 from understudy.run.preflight import Intent, Swept, cautions, of_publication
-from understudy.run.workspace import RunWorkspace, check_free, requested
+from understudy.run.workspace import RunWorkspace, requested, tidy
 
 PUBLICATION = "_published"
 """The label of the released numbers among the fits; no candidate's label begins like that."""
@@ -250,7 +251,8 @@ def make_plan(
     asked = read_inputs(job_path)
     if asked.job.tracking is not None:
         asked.job.tracking.check()
-    check_free(out)
+    tidy(out)
+    check_new_folder(out)
     plan = plan_of(asked, _table(asked.job, job_path.parent), job_path, out)
     job = asked.job
     plan = replace(

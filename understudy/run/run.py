@@ -24,9 +24,8 @@ from synth.split import Split
 from synth.table import read_table
 from understudy import provenance
 from understudy.budget import releases
-from understudy.bundle import evidence
 from understudy.bundle.documents import Signer
-from understudy.bundle.evidence import Delivery, Handing
+from understudy.bundle.evidence import ALONE, Delivery, Handing, write_evidence
 from understudy.console import DONE, VERDICTS, Console
 from understudy.job.spec import Tracked
 from understudy.provenance import count_attempt
@@ -164,7 +163,7 @@ def _join(
 
 def _statements(plan: Plan, work: RunWorkspace) -> dict[str, PrivacyStatement | None]:
     stated = {label: candidate_of(work, label).statement for label in plan.points}
-    return stated if plan.publication is None else {**stated, evidence.ALONE: _published(work)[0]}
+    return stated if plan.publication is None else {**stated, ALONE: _published(work)[0]}
 
 
 def _outputs(work: RunWorkspace) -> list[Path]:
@@ -177,7 +176,7 @@ def _outputs(work: RunWorkspace) -> list[Path]:
 def _write(outcome: RunOutcome, folder: Path, signer: Signer | None) -> None:
     plan = outcome.plan
     seeds = {"job": plan.job.seed, "split": plan.job.split_seed}
-    evidence.write_evidence(outcome.delivery, folder, signer, files=plan.given, seeds=seeds)
+    write_evidence(outcome.delivery, folder, signer, files=plan.given, seeds=seeds)
 
 
 def release_numbers(plan: Plan, work: RunWorkspace, sides: Split, table: Path, progress: Progress) -> None:

@@ -1,11 +1,14 @@
-"""The stages of a run, in order: the table of contents of the whole product."""
+"""The stages of a run, in order: the table of contents of the whole product.
+
+Two of them are attacks that fit models. The audit of a claim is part of every run that can have it: its trial is one
+more candidate. Shadow models are many fits, and run only where somebody asks.
+"""
 
 import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from evaluate.audit_result import EXCEEDS, MEASURE, AuditError
 from evaluate.engine import evaluate_beside, isolated
@@ -31,8 +34,6 @@ from understudy.data import read_rows
 from understudy.job import child_seed
 from understudy.run.plan import Plan
 
-SECONDS = "privacy.audit"
-"""The name of an audit among a candidate's seconds."""
 FALSE_ALARMS = (
     "about one audit in 10,000 of a true claim disproves it by chance (by its 99% confidence, at most one in 100)"
 )
@@ -61,7 +62,7 @@ def audit_claim(
         candidate,
         estimates=(*candidate.estimates, result.estimate),
         audit=result,
-        seconds={**candidate.seconds, SECONDS: round(time.perf_counter() - started, 3)},
+        seconds={**candidate.seconds, "privacy.audit": round(time.perf_counter() - started, 3)},
     )
 
 
@@ -178,33 +179,31 @@ def real(plan: Plan, sides: Split) -> Real:
 
 
 def evaluate(
-    plan: Plan,
-    real: Real,
-    synthetic: Mapping[str, Any],
-    statements: Mapping[str, PrivacyStatement | None],
-    progress: Progress,
-    *,
-    self_tested: bool = True,
+    plan: Plan, real: Real, label: str, table: Path, statement: PrivacyStatement | None, progress: Progress
 ) -> Evaluation:
-    """Every synthetic table measured against the *sensitive* real side, each with its generator's specification."""
+    """A synthetic table measured against the *sensitive* real side, with its generator's specification."""
+    chosen = plan.generators[label]
+    # A page to hand on names a file, and not where it lies on this machine.
+    parameters = with_files(chosen.parameters(), lambda path: Path(path).name)
     return evaluate_beside(
         real,
-        synthetic,
+        {label: table},
         measures=plan.job.evaluation.measures,
         time_limit_s=plan.job.evaluation.time_limit_s,
         progress=progress,
-        statements={label: stated for label, stated in statements.items() if stated is not None},
-        generators={label: _specification(plan, label) for label in synthetic},
-        self_tested=self_tested,
+        statements={} if statement is None else {label: statement},
+        generators={label: GeneratorRecord.of(chosen.name, parameters)},
+        # Of one evaluation in several parts, the first alone carries the self-tests: they are of the real rows.
+        self_tested=label == next(iter(plan.points)),
     )
 
 
 def expected(plan: Plan, label: str) -> Expectation | None:
     """The outlook of a private candidate by public facts; `None` where nothing can be worked out, as of histories."""
     chosen, schedule = plan.generators[label], plan.schedules.get(label)
-    if schedule is None or not isinstance(chosen, PrivateGenerator) or not isinstance(unwrapped(chosen), Planned):
+    if schedule is None or not isinstance(chosen, PrivateGenerator) or chosen.in_order:
         return None
-    if chosen.in_order:
+    if not isinstance(unwrapped(chosen), Planned):
         return None
     forecast = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
     return Expectation(forecast.column, forecast.tree, forecast.pair, forecast.n_rows)
@@ -231,28 +230,14 @@ def audit(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
     return audit_claim(candidate, lambda: (chosen, plan.schema), seed=seed, time_limit_s=limit, progress=progress)
 
 
-def shadow(
-    plan: Plan, real: Real, candidate: Candidate, synthetic: Path, progress: Progress
-) -> Candidate:  # fmt: skip
+def shadow(plan: Plan, real: Real, candidate: Candidate, synthetic: Path, progress: Progress) -> Candidate:
     """The candidate with the shadow-model attack on its table. Its fits are never released: no ledger hears of them."""
     asked, chosen = plan.job.evaluation, plan.generators[candidate.name]
     if asked.shadow_models is None:
         return candidate
-    return shadow_attacked(
-        candidate,
-        lambda: real.beside(synthetic, candidate.statement),
-        chosen,
-        asked.shadow_models,
-        time_limit_s=asked.time_limit_s,
-        progress=progress,
-    )
+    tables, limit = (lambda: real.beside(synthetic, candidate.statement)), asked.time_limit_s
+    return shadow_attacked(candidate, tables, chosen, asked.shadow_models, time_limit_s=limit, progress=progress)
 
 
 def verdicts_of(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
     return judge(evaluation, [plan.policy], waivers=plan.waivers)
-
-
-def _specification(plan: Plan, label: str) -> GeneratorRecord:
-    chosen = plan.generators[label]
-    # A page to hand on names a file, and not where it lies on this machine.
-    return GeneratorRecord.of(chosen.name, with_files(chosen.parameters(), lambda path: Path(path).name))
