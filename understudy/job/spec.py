@@ -139,18 +139,9 @@ def epsilon_list(value: Any) -> tuple[float | None, ...]:
         if entry != NONE and (isinstance(entry, bool) or not isinstance(entry, int | float)):
             raise ValueError(f"epsilon holds {entry!r}, and a sweep takes numbers and 'none'; write [0.3, 1, 'none']")
     epsilons = tuple(None if entry == NONE else float(entry) for entry in value)
-    if len({shown(epsilon) for epsilon in epsilons}) < len(epsilons):
+    if len({setting_label("", epsilon) for epsilon in epsilons}) < len(epsilons):
         raise ValueError("epsilon holds the same value twice; name each once, and use sweep.seeds to repeat fits")
     return epsilons
-
-
-def shown(epsilon: float | None) -> str:
-    """An epsilon as labels write it.
-
-    >>> shown(0.3), shown(None)
-    ('eps0.3', 'none')
-    """
-    return NONE if epsilon is None else f"eps{epsilon:.12g}"
 
 
 MOST_SEEDS = 100
@@ -210,6 +201,15 @@ class PlannedCandidate:
         return SweepEntry(self.label, self.family, self.epsilon, self.seed or 0)
 
 
+def setting_label(family: str, epsilon: float | None) -> str:
+    """The label of a setting, which the points of all seeds share, and the beginning of theirs.
+
+    >>> setting_label("mst", 10.0), setting_label("tvae", None)
+    ('mst-eps10', 'tvae-none')
+    """
+    return f"{family}-{NONE}" if epsilon is None else f"{family}-eps{epsilon:.12g}"
+
+
 def points(generators: Mapping[str, GeneratorSpec], seeds: Iterable[int] | None) -> dict[str, PlannedCandidate]:
     """Every candidate by its label, in the order of generators, epsilons and seeds."""
     if seeds is None:
@@ -218,30 +218,12 @@ def points(generators: Mapping[str, GeneratorSpec], seeds: Iterable[int] | None)
             for label, spec in generators.items()
         }
     candidates = (
-        PlannedCandidate(point_label(family, epsilon, seed), family, epsilon, seed, spec.at(epsilon))
+        PlannedCandidate(f"{setting_label(family, epsilon)}-seed{seed}", family, epsilon, seed, spec.at(epsilon))
         for family, spec in generators.items()
         for epsilon in spec.epsilons
         for seed in seeds
     )
     return {point.label: point for point in candidates}
-
-
-def point_label(family: str, epsilon: float | None, seed: int) -> str:
-    """The label of a point, which names its files.
-
-    >>> point_label("mst", 0.3, 1), point_label("tvae", None, 0)
-    ('mst-eps0.3-seed1', 'tvae-none-seed0')
-    """
-    return f"{setting_label(family, epsilon)}-seed{seed}"
-
-
-def setting_label(family: str, epsilon: float | None) -> str:
-    """The label of a setting, which the points of all seeds share.
-
-    >>> setting_label("mst", 10.0)
-    'mst-eps10'
-    """
-    return f"{family}-{shown(epsilon)}"
 
 
 def composed(schedules: Mapping[str, "Schedule"]) -> ComposedClaim | None:
@@ -367,26 +349,21 @@ class JobTerms(Frozen):
         return generators
 
     @model_validator(mode="after")
-    def _reports_on_the_release(self) -> Self:
+    def _release_is_there(self) -> Self:
+        labels = self.points  # Built even where none is named, so that an unusable epsilon is refused here.
         if self.released_numbers is not None and self.release is None:
             raise ValueError(
                 "released_numbers is about the table that is released, and release names none; name it, or leave "
                 "released_numbers out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _release_is_there(self) -> Self:
-        labels = self.points  # Built even where none is named, so that an unusable epsilon is refused here.
         if self.release is None or self.release in labels:
             return self
-        remedy = nearest(self.release, self.points)
         if self.release in self.generators:
-            point = next(label for label, point in self.points.items() if point.family == self.release)
+            point = next(label for label, point in labels.items() if point.family == self.release)
             raise ValueError(
                 f"release={self.release!r} is a generator of a sweep; name one of its points, as {point!r}"
             )
-        raise ValueError(f"release={self.release!r} is not a generator's label; {remedy}")
+        raise ValueError(f"release={self.release!r} is not a generator's label; {nearest(self.release, labels)}")
 
     @property
     def is_sweep(self) -> bool:

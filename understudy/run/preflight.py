@@ -1,6 +1,13 @@
-"""Preflight checks of a job, before any row of its table is read: refusals and cautions.
+"""What can be said of a job before any row of its table is read: cautions, and rules that its size cannot show.
 
 A caution is said of a job in which nothing is wrong: each is a choice.
+
+An attack that finds nothing still has an interval, whose upper end lies the higher the fewer people it is tried on. A
+rule whose limit lies below that end is INCONCLUSIVE whatever the table is, unless the privacy claim proves it. The same
+holds of a share of synthetic rows that is zero, or one. So rules are looked at whose intervals follow from counts:
+membership, from numbers of people; rows equal to a real row, and rows that keep the schema, from that of synthetic
+rows. Where real rows repeat each other, a table may yet keep a rule on an excess. Any other rule could be passed by
+some table of any size.
 """
 
 import math
@@ -59,45 +66,31 @@ class Swept:
 
 def cautions(intent: Intent) -> tuple[str, ...]:
     """Sentences without a final stop, each with its reason; empty where there is nothing to say."""
-    sentences = [*_without_promise(intent), *_of_settings(intent), *_of_formulas(intent.schema)]
-    if intent.schedules:
-        for label in intent.schedules:
-            sentences += _of_budget(intent, label)
-        sentences += _of_units(intent)
-        sentences += _of_all(intent)
-    return tuple(sentences)
+    return tuple(_cautions(intent))
 
 
-def of_publication(release: str, together: ComposedClaim) -> str:
-    return (
-        f"released_numbers: whoever gets the table of generators.{release} and the numbers about it has both: "
-        f"together they come to epsilon={typed_loss(together.epsilon)} at delta={typed_loss(together.delta)}"
-    )
-
-
-def _without_promise(intent: Intent) -> Iterator[str]:
+def _cautions(intent: Intent) -> Iterator[str]:
+    schema = intent.schema
     plain = [label for label, chosen in intent.generators.items() if not chosen.promises]
     if plain:
         yield (
             f"no formal guarantee for {_listed(intent, plain)}: a synthetic table without an epsilon is not private by "
             "itself, and may repeat what single rows say"
         )
-
-
-def _of_settings(intent: Intent) -> Iterator[str]:
     for label, chosen in intent.generators.items():
-        yield from (f"{_listed(intent, [label])}: {sentence}" for sentence in warned(chosen, intent.schema))
-
-
-def _of_formulas(schema: Schema) -> Iterator[str]:
-    """A caution on texts of the schema that a spreadsheet runs; the texts themselves are not shown."""
+        yield from (f"{_listed(intent, [label])}: {sentence}" for sentence in warned(chosen, schema))
     categories = {name: getattr(schema.columns[name], "categories", ()) for name in schema.learned}
     named = [name for name, texts in categories.items() if any(isinstance(text, str) and runs(text) for text in texts)]
-    if named:
+    if named:  # the texts themselves are not shown
         yield (
             f"categories of {', '.join(map(repr, named))} begin like formulas, which a spreadsheet runs when it opens "
             "the synthetic CSV file; declare other texts, write Parquet, or tell whoever gets the table"
         )
+    if intent.schedules:
+        for label in intent.schedules:
+            yield from _of_budget(intent, label)
+        yield from _of_units(intent)
+        yield from _of_all(intent)
 
 
 def _of_budget(intent: Intent, label: str) -> Iterator[str]:
@@ -140,8 +133,18 @@ def _of_units(intent: Intent) -> Iterator[str]:
 def _of_all(intent: Intent) -> Iterator[str]:
     schedules = intent.schedules if intent.swept is None else intent.swept.schedules
     together = composed(schedules) if intent.swept is None else intent.swept.composed
-    if len(schedules) > 1 and together is not None:
-        yield _together(intent, schedules, together)
+    if len(schedules) > 1 and together is not None:  # whoever picks the best of them has looked at all
+        in_ledger = ""
+        if intent.fund is not None:
+            curve = RdpCurve.total(schedule.curve for schedule in schedules.values())
+            spent = typed_loss(intent.fund.holding.total.spent(curve))
+            in_ledger = f" ({spent} in the ledger, which adds up by RDP)"
+        named = _listed(intent, list(intent.schedules)) if intent.swept is None else "all points of the sweep"
+        yield (
+            f"{len(schedules)} private fits of one table compose, {named}: together they come to "
+            f"epsilon={typed_loss(together.epsilon)} at delta={typed_loss(together.delta)}{in_ledger}, "
+            "which is the price of choosing the best of them too"
+        )
     if intent.swept is not None and intent.swept.unpaid:
         yield (
             "NOTHING OF THIS SWEEP MAY BE RELEASED: no ledger pays for its private fits, so its synthetic tables and "
@@ -164,20 +167,6 @@ def _of_all(intent: Intent) -> Iterator[str]:
             'rows, which the guarantee does not cover; clamping them (outside = "clamp" in a job, --clamp of a fit) is '
             "inside it"
         )
-
-
-def _together(intent: Intent, schedules: Mapping[str, Schedule], together: ComposedClaim) -> str:
-    """The claim of several private fits of one table: whoever picks the best of them has looked at all."""
-    in_ledger = ""
-    if intent.fund is not None:
-        curve = RdpCurve.total(schedule.curve for schedule in schedules.values())
-        in_ledger = f" ({typed_loss(intent.fund.holding.total.spent(curve))} in the ledger, which adds up by RDP)"
-    named = _listed(intent, list(intent.schedules)) if intent.swept is None else "all points of the sweep"
-    return (
-        f"{len(schedules)} private fits of one table compose, {named}: together they come to "
-        f"epsilon={typed_loss(together.epsilon)} at delta={typed_loss(together.delta)}{in_ledger}, "
-        "which is the price of choosing the best of them too"
-    )
 
 
 def _listed(intent: Intent, labels: list[str]) -> str:
@@ -225,25 +214,18 @@ class Size:
         return min(members, most), min(controls, most)
 
 
-def beyond_reach(
-    policy: Policy, sizes: Mapping[str, Size], limits: "Mapping[str, TradeOff | None]"
-) -> Iterator[str]:  # fmt: skip
+def beyond_reach(policy: Policy, sizes: Mapping[str, Size], limits: "Mapping[str, TradeOff | None]") -> Iterator[str]:
     """Sentences without a final stop on binding rules that no table of this size could pass, and what would decide."""
     for rule in policy.rules:
-        if rule.severity == "fail" and not rule.subject:
-            left = [
-                label
-                for label, size in sizes.items()
-                if not could_pass(rule, size) and not _proves(limits[label], rule)
-            ]
-            if left:
-                sign = 1 if rule.direction == "lower" else -1
-                worst = max(
-                    (sizes[label] for label in left), key=lambda size: sign * (unfavorable(rule.measure, size) or 0)
-                )
-                end = unfavorable(rule.measure, worst)
-                if end is not None:
-                    yield _told(rule, end, policy, worst, left if len(left) < len(sizes) else [])
+        if rule.severity != "fail" or rule.subject:
+            continue
+        left = [
+            label for label, size in sizes.items() if not could_pass(rule, size) and not _proves(limits[label], rule)
+        ]
+        ends = {label: unfavorable(rule.measure, sizes[label]) or 0.0 for label in left}
+        if left:
+            worst = max(left, key=lambda label: ends[label] if rule.direction == "lower" else -ends[label])
+            yield _told(rule, ends[worst], policy, sizes[worst], left if len(left) < len(sizes) else [])
 
 
 def _proves(limit: "TradeOff | None", rule: Rule) -> bool:
@@ -273,9 +255,7 @@ def unfavorable(measure: str, size: Size) -> float | None:
         return wilson(0.0, size.n_synthetic)[2]
     if measure == VALID_ROWS:
         return clopper_pearson(size.n_synthetic, size.n_synthetic)[0]
-    if not bounded(measure):
-        return None
-    return _of_attack(false_alarms(measure), size)
+    return _of_attack(false_alarms(measure), size) if bounded(measure) else None
 
 
 def _of_attack(rate: float | None, size: Size) -> float:
@@ -293,9 +273,9 @@ def _of_attack(rate: float | None, size: Size) -> float:
 
 def _told(rule: Rule, end: float, policy: Policy, size: Size, labels: list[str]) -> str:
     named = f" for {', '.join(f'generators.{label}' for label in labels)}" if any(labels) else ""
-    end_of = f"at {'most' if rule.direction == 'lower' else 'least'} {rule.limit:g}"
-    seen = f"comes to as {'much' if rule.direction == 'lower' else 'little'} as {end:.3g}"
-    if _of_synthetic(rule):
+    most, much = ("most", "much") if rule.direction == "lower" else ("least", "little")
+    seen = f"comes to as {much} as {end:.3g}"
+    if rule.measure in (*EQUAL_ROWS, VALID_ROWS):
         table, settings = f"a synthetic table of {size.n_synthetic:,} rows", ""
         seen += " where every row is valid" if rule.measure == VALID_ROWS else " where no two rows are equal"
     else:
@@ -304,18 +284,15 @@ def _told(rule: Rule, end: float, policy: Policy, size: Size, labels: list[str])
         seen = "cannot be measured" if end >= 1.0 else f"{seen} where nobody is given away"
     remedies = " or ".join(_remedies(rule, size)) or "no table of a thousand times the size"
     return (
-        f"policy={policy.name!r} asks for {rule.measure} of {end_of}, which {table} is too small to show{named}: "
-        f"{settings}it {seen}, so that the verdict is INCONCLUSIVE, or a PASS by luck; what would decide: {remedies}"
+        f"policy={policy.name!r} asks for {rule.measure} of at {most} {rule.limit:g}, which {table} is too small to "
+        f"show{named}: {settings}it {seen}, so that the verdict is INCONCLUSIVE, or a PASS by luck; what would decide: "
+        f"{remedies}"
     )
-
-
-def _of_synthetic(rule: Rule) -> bool:
-    return rule.measure in EQUAL_ROWS or rule.measure == VALID_ROWS
 
 
 def _remedies(rule: Rule, size: Size) -> Iterator[str]:
     """Remedies that would decide, each alone, or more units and all targets together."""
-    if _of_synthetic(rule):
+    if rule.measure in (*EQUAL_ROWS, VALID_ROWS):
         n_rows = _enough(rule, replace(size, n_units=size.n_synthetic, n_rows=None))
         if n_rows is not None:
             yield f"rows = {n_rows}"

@@ -149,7 +149,7 @@ def split(plan: Plan, real: Rows) -> Split:
         holdout_share=plan.job.split.holdout_share,
         seed=plan.job.split_seed,
         # Of several tables all are split by the key, so that a unit is on one side in each.
-        private=plan.private or plan.prepared is not None,
+        private=bool(plan.schedules) or plan.prepared is not None,
     )
 
 

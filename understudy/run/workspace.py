@@ -105,7 +105,7 @@ class RunWorkspace:
 
     def journal(self, label: str) -> Journal:
         """The noisy values of a generator's fit, new or as an earlier start left them."""
-        return Journalself._journal(label)
+        return Journal(self._journal(label))
 
     def forget_journal(self, label: str) -> None:
         """Drop a journal without a value, and what was trained on none."""
