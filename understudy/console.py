@@ -45,17 +45,17 @@ class Console:
     debug: bool = False
     unsaid: "dict[_Stream, str]" = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def say(self, text: str) -> None:
-        if not self.quiet:
+    def say(self, *texts: str) -> None:
+        for text in () if self.quiet else texts:
             self._line("stderr" if self.json else "stdout", text)
 
-    def note(self, text: str) -> None:
-        if not self.quiet:
+    def note(self, *texts: str) -> None:
+        for text in () if self.quiet else texts:
             self._line("stderr", text)
 
-    def warn(self, text: str) -> None:
-        """One sentence that somebody should know; nothing stops for it."""
-        self.note(f"Warning: {text.rstrip('.')}.")
+    def warn(self, *sentences: str) -> None:
+        """What somebody should know; nothing stops for it."""
+        self.note(*(f"Warning: {sentence.rstrip('.')}." for sentence in sentences))
 
     def error(self, text: str, code: int) -> int:
         """The one sentence of an error; the exit code is returned."""

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from evaluate.engine import evaluate_beside, proposed_schema
-from evaluate.gate.policy import Policy, Waiver, build_waivers
+from evaluate.gate.policy import Policy
 from evaluate.gate.undecided import JUDGE
 from evaluate.metrics import UNJUDGED
 from evaluate.options import EvaluationOptions
@@ -26,7 +26,6 @@ from synth.schema_file import schema_of
 from synth.table.limits import SizeLimits
 from synth.table.rows import Rows
 from synth.table.table import Table
-from synth.validation import parse_toml
 from understudy import provenance
 from understudy.data import RealTable, changed, digest, find_table, read_side
 from understudy.job import child_seed
@@ -111,7 +110,10 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         if _name_of_content(table, schema, key, limits) != before[name]:
             raise changed(table.shown)
     evaluation = replace(evaluation, candidates=tuple(measured))
-    warnings = (*unverified(offer), *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
+    shares = ((candidate.name, candidate.find(UNJUDGED)) for candidate in measured)
+    unjudged = [f"{name}: {share.note}; {JUDGE}" for name, share in shares if isinstance(share, Estimate)]
+    disputed = dict.fromkeys(sentence for candidate in measured for sentence in disproved(candidate))
+    warnings = (*unverified(offer), *unjudged, *disputed, *given_away(evaluation))
     known = Provenance(
         warnings=warnings, attempts=attempts, evaluated_at=started, seed=options.seed, fingerprints=prints,
         files_sha256={f"synthetic/{Path(t.address).name}": before[n] for n, t in offered.items() if not t.is_database},
@@ -141,26 +143,11 @@ def _name_of_content(table: RealTable, schema: Schema, key: bytes, limits: SizeL
 
 
 def _name_of(table: RealTable) -> str:
-    """The name of a synthetic table: its file's or folder's, or its own in its database.
-
-    >>> _name_of(find_table("postgresql://host/database#offers.first"))
-    'offers.first'
-    """
+    """The name of a synthetic table: its file's or folder's, or its own in its database."""
     if table.is_database:
         return table.shown.rpartition("#")[2]
     path = Path(table.address)
     return path.name if path.is_dir() else path.name.removesuffix(".gz").removesuffix(path.suffix).removesuffix(".csv")
-
-
-def disputed(evaluation: Evaluation) -> tuple[str, ...]:
-    """Warnings for each claim that its audit disproves."""
-    return tuple(dict.fromkeys(sentence for candidate in evaluation.candidates for sentence in disproved(candidate)))
-
-
-def unjudged(evaluation: Evaluation) -> tuple[str, ...]:
-    """Warnings for each table with columns that no measure compared."""
-    shares = ((candidate.name, candidate.find(UNJUDGED)) for candidate in evaluation.candidates)
-    return tuple(f"{name}: {share.note}; {JUDGE}" for name, share in shares if isinstance(share, Estimate))
 
 
 def unverified(offer: Offer) -> tuple[str, ...]:
@@ -188,14 +175,4 @@ def read_evaluation(path: Path) -> Evaluation:
 
 def read_policy(name_or_path: str) -> Policy:
     """A policy by the name it ships under, or from a file."""
-    return judging(name_or_path, None)[0]
-
-
-def judging(policy: str, waivers: Path | None) -> tuple[Policy, tuple[Waiver, ...], dict[str, GivenFile]]:
-    """The policy and its waivers, with the files of "policy" and "waivers" as they were understood."""
-    files = {"policy": given_policy(policy, Path())}
-    rules = named_policy(files["policy"])
-    if waivers is None:
-        return rules, (), files
-    files["waivers"] = read_given(waivers, "waivers", JobError)
-    return rules, build_waivers(parse_toml(files["waivers"], "waivers", JobError)), files
+    return named_policy(given_policy(name_or_path, Path()))

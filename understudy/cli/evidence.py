@@ -31,6 +31,7 @@ from understudy.cli.options import (
 if TYPE_CHECKING:
     from evaluate.gate.policy import Policy, Waiver
     from evaluate.gate.verdict import Finding, Verdict
+    from synth.parsing import GivenFile
     from understudy.console import Console
 
 
@@ -91,9 +92,9 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     force: Annotated[bool, opt("Replace the file if it exists.", "--force")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
-    from reports.sections.utility import given_away, predicted
+    from reports.sections.utility import predicted
     from synth.output import check_new_file, whole_file
-    from understudy.evaluate_external import Offer, disputed, measure_offer, unjudged, unverified
+    from understudy.evaluate_external import Offer, measure_offer, unverified
 
     console = console_of(ctx)
     check_new_file(out, force=force)
@@ -103,22 +104,20 @@ def evaluate(  # noqa: PLR0913 - options of the command line
         show_rows=show_rows,
     )  # fmt: skip
     offer = Offer(train, holdout, tuple(synthetic), schema, model, audit, shadow_models, options)
-    for sentence in unverified(offer):
-        console.warn(sentence)
+    before = unverified(offer)
+    console.warn(*before)
     with console.stage("evaluate") as progress:
         evaluation = measure_offer(offer, progress)
-    said = (*evaluation.real.warnings, *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
-    for sentence in said:
-        console.warn(sentence)
+    after = [*evaluation.real.warnings, *(w for w in evaluation.provenance.warnings if w not in before)]
+    console.warn(*after)
     with whole_file(out) as path:
         path.write_text(evaluation.to_json(), encoding="utf-8")
-    for sentence in (*predicted(evaluation), *evaluation.real.shift.notes):
-        console.say(sentence)
+    console.say(*predicted(evaluation), *evaluation.real.shift.notes)
     for candidate in evaluation.candidates:
         console.say(f"{candidate.name}: {len(candidate.estimates)} estimates, {len(candidate.failures)} not measured")
     console.say(f"Evaluation: {out}")
-    names, warned = [c.name for c in evaluation.candidates], [*unverified(offer), *said]
-    console.result({"evaluation": str(out), "candidates": names, "warnings": warned})
+    names = [candidate.name for candidate in evaluation.candidates]
+    console.result({"evaluation": str(out), "candidates": names, "warnings": [*before, *after]})
     return 0
 
 
@@ -141,7 +140,8 @@ def gate(  # noqa: PLR0913 - options of the command line
     from synth.errors import JobError, nearest
     from synth.output import check_writable, remove_older, whole_file
     from understudy.console import VERDICTS
-    from understudy.evaluate_external import judging, read_evaluation
+    from understudy.evaluate_external import read_evaluation
+    from understudy.job.load import read_rules
 
     console = console_of(ctx)
     if junit is not None:
@@ -150,7 +150,8 @@ def gate(  # noqa: PLR0913 - options of the command line
         remove_older(junit)  # a pipeline that reads it after an error would take the last verdict for this one
     _check_bundle(bundle, synthetic, (schema, job))
     signer = None if bundle is None else signer_of(sign_key, console)
-    rules, answers, judged_by = judging(policy, waivers)
+    judged_by: dict[str, GivenFile] = {}
+    rules, answers = read_rules(policy, waivers, Path(), judged_by)
     measured = read_evaluation(evaluation)
     names = [c.name for c in measured.candidates]
     if candidate is not None and candidate not in names:
@@ -167,13 +168,11 @@ def gate(  # noqa: PLR0913 - options of the command line
         candidate = offer.candidate
     verdicts = judge(measured, [rules], None if candidate is None else [candidate], waivers=answers)
     warned = [*measured.real.warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
-    for sentence in warned:
-        console.warn(sentence)
+    console.warn(*warned)
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
     for verdict in verdicts:
         _show_verdict(verdict, console)
-    for sentence in measured.real.shift.notes:
-        console.say(sentence)
+    console.say(*measured.real.shift.notes)
     if junit is not None:
         with whole_file(junit) as path:
             path.write_text(render_junit(verdicts), encoding="utf-8")
@@ -234,8 +233,7 @@ def report(
         verdicts = judge(measured, rules, waivers=answers)
         write_html(measured, out, verdicts=verdicts, release=named)
     warned = _long(answers, rules)
-    for sentence in warned:
-        console.warn(sentence)
+    console.warn(*warned)
     console.say(f"Report: {out}")
     console.result({"report": str(out), "warnings": warned})
     return 0
@@ -419,8 +417,7 @@ def compare(  # noqa: PLR0913 - options of the command line
     with console.stage("report"):
         deliver_comparison(comparison, seed, out, signer)
     code, said, ranking = exit_code(comparison), sentences(comparison), comparison.ranking
-    for sentence in said:
-        console.warn(sentence)
+    console.warn(*said)
     order = ranking.order.order
     console.table(("place", "vendor", "group"), [(str(ranked.place), ranked.name, ranked.letters) for ranked in order])
     if len(order) > 1:

@@ -81,8 +81,7 @@ def run(
     plan = make_plan(job, folder, restart=restart, workers=workers, executor=executor)
     if out is None:
         show_plan(plan, console)
-    for sentence in plan.warnings:
-        console.warn(sentence)
+    console.warn(*plan.warnings)
     if out is None:
         return planned(job, folder, console)
 
@@ -125,8 +124,7 @@ def show_plan(plan: "Plan", console: "Console") -> None:
             promise = f"epsilon {typed_loss(schedule.epsilon)}, delta {schedule.delta:.3g}"
         named = ", named for release" if label == job.release else ""
         console.say(f"Generator {label}: {plan.generators[label].name}, {promise}{named}")
-    for sentence in _reasons(plan):
-        console.say(sentence)
+    console.say(*_reasons(plan))
     if plan.fund is not None:
         console.say(f"Ledger: {plan.fund.url}")
     console.say(f"Policy: {plan.policy.name}, version {plan.policy.version}, for {plan.policy.audience}")
@@ -165,8 +163,7 @@ def show(outcome: "RunOutcome", console: "Console") -> None:
         sentence for candidate in outcome.evaluation.candidates for sentence in on_samples(candidate)
     )
     schema = outcome.plan.schema
-    for sentence in (*_reasons(outcome.plan), *of_samples, *left_out(schema)):
-        console.say(sentence)
+    console.say(*_reasons(outcome.plan), *of_samples, *left_out(schema))
     _show_utility(outcome, console)
     _show_shift(outcome, console)
     for check in outcome.verdicts[0].checks if outcome.verdicts else ():  # of the real rows: the same for all
@@ -193,19 +190,15 @@ def _show_tracking(outcome: "RunOutcome", console: "Console") -> None:
 
 def _show_shift(outcome: "RunOutcome", console: "Console") -> None:
     shift = outcome.evaluation.real.shift
-    for sentence in shift.warnings:
-        console.warn(sentence)
-    for sentence in shift.notes:
-        console.say(sentence)
+    console.warn(*shift.warnings)
+    console.say(*shift.notes)
 
 
 def _show_utility(outcome: "RunOutcome", console: "Console") -> None:
     from reports.sections.utility import given_away, predicted
 
-    for sentence in predicted(outcome.evaluation):
-        console.say(sentence)
-    for sentence in given_away(outcome.evaluation):
-        console.warn(sentence)
+    console.say(*predicted(outcome.evaluation))
+    console.warn(*given_away(outcome.evaluation))
 
 
 def _show_candidates(outcome: "RunOutcome", console: "Console") -> None:
@@ -301,8 +294,7 @@ def batch(  # noqa: PLR0913 - options of the command line
     signer = signer_of(sign_key, console)
     if executor is not None:
         check_elsewhere(listing, out, executor)
-    for sentence in uncounted(listing):
-        console.warn(sentence)
+    console.warn(*uncounted(listing))
     options = [
         *(["--restart"] if restart else []),
         *(["--debug"] if console.debug else []),
@@ -378,8 +370,7 @@ def _print(kind: str, console: Console) -> int:
 
     content = json_schema(kind)
     if not console.json:
-        for line in json.dumps(content, indent=1, ensure_ascii=False).split("\n"):
-            console.say(line)
+        console.say(*json.dumps(content, indent=1, ensure_ascii=False).split("\n"))
     console.result(content)
     return DONE
 
@@ -434,8 +425,7 @@ def try_table(  # noqa: PLR0913 - options of the command line
         start = _declared(start, epsilon)
     with TemporaryDirectory(prefix="understudy-") as inputs:
         plan = make_plan(start.write(Path(inputs)), folder)
-        for sentence in plan.warnings:
-            console.warn(sentence)
+        console.warn(*plan.warnings)
 
         outcome = run(plan, console)
     show(outcome, console)

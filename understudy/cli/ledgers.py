@@ -453,8 +453,7 @@ def _show(name: str, audit: "Audit", console: "Console") -> None:
             f"{what[:1].upper()}{what[1:]}: on {part.ran_on}, at {audit.confidence:.4g} confidence and delta "
             f"{audit.delta:.3g}; an attacker who never errs would have shown {cut(part.strongest)}."
         )
-    for sentence in (*checks_in_words(audit), scope_in_words(audit)):
-        console.say(sentence)
+    console.say(*checks_in_words(audit), scope_in_words(audit))
     end = "."  # where no fault was found, nobody is to take that for a proof
     if audit.verdict == NO_FAULT:
         end = (

@@ -135,16 +135,12 @@ def fit(  # noqa: PLR0913 - options of the command line
         compose(asked, known), source, known, out, outside=outside_of(clamp), ledger=ledger, training=training,
         executor=executor,
     )  # fmt: skip
-    for sentence in planned.warnings:
-        console.warn(sentence)
-    for sentence in reasons({"": asked}, known):
-        console.say(sentence)
+    console.warn(*planned.warnings)
+    console.say(*reasons({"": asked}, known))
     with console.stage(f"fit {planned.generator.name}") as progress:
         model, clamped = carry_out(planned, seed, progress)
-    for sentence in clamped:
-        console.warn(sentence)
-    for sentence in left_out(known):
-        console.say(sentence)
+    console.warn(*clamped)
+    console.say(*left_out(known))
     statement = model.statement
     noted = releases({planned.generator.name: statement})
     console.say(f"Guarantee: {guarantee_words(statement)}")
@@ -342,8 +338,7 @@ def _suited(console: "Console", path: Path, budget: dict[str, Any]) -> int:
         ]  # fmt: skip
         console.table(("generator", "column", "tree", "pair", "marginals"), rows)
         console.say("tree: a pair of the tree with the fewest cells; pair: a typical one.")
-    for sentence in (*reasons({"": auto}, schema), *(f"Warning: {each}." for each in auto.cautions(schema))):
-        console.say(sentence)
+    console.say(*reasons({"": auto}, schema), *(f"Warning: {each}." for each in auto.cautions(schema)))
     console.result({
         "chosen": chosen.name, "reason": auto.reason(schema), "epsilon": auto.epsilon, "delta": auto.delta,
         "outlooks": [forecast.to_dict() for forecast in outlooks],

@@ -91,8 +91,7 @@ def infer(  # noqa: PLR0913 - options of the command line
     write_schema(schema, out, read_off=True)
     kinds = {name: column.kind for name, column in schema.columns.items()}
     console.table(("column", "kind"), [(name, _told(column)) for name, column in schema.columns.items()])
-    for sentence in left_out(schema):
-        console.say(sentence)
+    console.say(*left_out(schema))
     if any(column.is_personal for column in schema.columns.values()):
         console.warn("personal data was told by names and patterns; look for what was not found")
     missing = [text for text in schema.missing_values if text]
@@ -101,8 +100,7 @@ def infer(  # noqa: PLR0913 - options of the command line
     if schema.entity is not None and entity is None:
         console.say(_unit_said(schema))
     if schema.entity is not None and not no_order:
-        for line in histories_said(schema):
-            console.say(line)
+        console.say(*histories_said(schema))
     proposed = [(str(constraint), constraint.proposed or "") for constraint in schema.constraints]
     if proposed:
         console.say("Constraints that are proposed: a synthetic row that breaks one is drawn again")
@@ -220,8 +218,7 @@ def declare(  # noqa: PLR0913 - options of the command line
     taken_over = unconfirmed(schema, declared)
     write_schema(declared, out)
     console.say("By this schema you assert that the following is public, whatever the table holds:")
-    for line in asserted_lines(declared):
-        console.say(line)
+    console.say(*asserted_lines(declared))
     alike: dict[str, list[str]] = {}
     for name, sentence in taken_over:
         alike.setdefault(sentence, []).extend([] if name is None else [name])

@@ -1,6 +1,6 @@
-"""A job with all its files, each read once and checked against the others. No row and no ledger is read.
+"""Files of settings, each read once and checked: a job with all that it names, and JSON Schemas for editors.
 
-A policy of one's own is such a file, too. It never goes by the name of a shipped one.
+No row and no ledger is read. A policy of one's own never goes by the name of a shipped one.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -73,19 +73,22 @@ def read_inputs(job_path: Path) -> Inputs:
 
 def read_terms(job: JobTerms, home: Path, files: dict[str, GivenFile]) -> tuple[Policy, tuple[Waiver, ...]]:
     """The policy and the waivers of a job, and a look at its measures; the files are added to those that are given."""
-    files["policy"] = given_policy(job.policy, home)
-    policy = named_policy(files["policy"])
-    waivers = read_waivers(job.waivers, home, files)
+    policy, waivers = read_rules(job.policy, job.waivers, home, files)
     check_waivers(waivers, [policy], list(job.points))
     check_measures(job.evaluation.measures or ())
     return policy, waivers
 
 
-def read_waivers(path: str | None, home: Path, files: dict[str, GivenFile]) -> tuple[Waiver, ...]:
-    if path is None:
-        return ()
-    files["waivers"] = read_given(home / path, "waivers", JobError)
-    return build_waivers(parse_toml(files["waivers"], "waivers", JobError))
+def read_rules(
+    policy: str, waivers: str | Path | None, home: Path, files: dict[str, GivenFile]
+) -> tuple[Policy, tuple[Waiver, ...]]:
+    """A policy and its waivers; their files are added to those that are given."""
+    files["policy"] = given_policy(policy, home)
+    rules = named_policy(files["policy"])
+    if waivers is None:
+        return rules, ()
+    files["waivers"] = read_given(home / waivers, "waivers", JobError)
+    return rules, build_waivers(parse_toml(files["waivers"], "waivers", JobError))
 
 
 def check_measures(measures: Iterable[str]) -> None:
@@ -127,8 +130,9 @@ def _generators(job: Job, schema: Schema, home: Path) -> dict[str, Generator]:
     generators: dict[tuple[str, float | None], Generator] = {}
     for point in job.points.values():
         if point.setting not in generators:
-            where = f"generators.{point.family}{_at(job, point)}"
-            generators[point.setting] = generator_of(point, schema, where, home)
+            epsilon = NONE if point.epsilon is None else format(point.epsilon, "g")
+            at = f" at epsilon={epsilon}" if job.generators[point.family].sweeps else ""
+            generators[point.setting] = generator_of(point, schema, f"generators.{point.family}{at}", home)
     return {label: generators[point.setting] for label, point in job.points.items()}
 
 
@@ -140,13 +144,6 @@ def generator_of(point: PlannedCandidate, schema: Schema, where: str, home: Path
     except JobError as error:
         raise JobError(f"{where}: {error}") from None
     return chosen
-
-
-def _at(job: Job, point: PlannedCandidate) -> str:
-    """The epsilon of a list that an error is about."""
-    if not job.generators[point.family].sweeps:
-        return ""
-    return f" at epsilon={NONE if point.epsilon is None else format(point.epsilon, 'g')}"
 
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

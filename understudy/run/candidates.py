@@ -207,8 +207,7 @@ def make_all(plan: Plan, work: RunWorkspace, sides: Split, console: Console) -> 
             candidate = candidate_of(work, label)
             if candidate.n_rejected_rows is not None:
                 console.say(f"{label}: {rejections(candidate.n_rejected_rows)}")
-            for warning in disproved(candidate):
-                console.warn(warning)
+            console.warn(*disproved(candidate))
         if plan.job.is_sweep or not alone:
             console.note(f"{label}: {'lost' if why_lost else 'done'}; {n} of {len(labels)}")
     if lost:

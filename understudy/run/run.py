@@ -118,8 +118,7 @@ def _real(plan: Plan, work: RunWorkspace, console: Console) -> tuple[Split, Mapp
     several = None if plan.fund is None else plan.prepared
     print_of_table = prints["table"] if several is None else several.fingerprint(plan.key, plan.job.outside)
     plan.payment(work).reserve(print_of_table)
-    for sentence in (*clamped, *work.warnings):
-        console.warn(sentence)
+    console.warn(*clamped, *work.warnings)
     return sides, prints, clamped
 
 
