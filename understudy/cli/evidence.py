@@ -253,7 +253,7 @@ def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
         raise JobError(f"junit={str(junit)!r} is one of the files that are judged by; name another")
 
 
-def _show_verdict(verdict: "Verdict", console: "Console") -> None:
+def _show_verdict(verdict: "Verdict", console: Console) -> None:
     from evaluate.gate.undecided import sampled
 
     rows = [(outcome_words(f), _rule(f), _estimate(f)) for f in verdict.findings]

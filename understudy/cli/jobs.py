@@ -1,7 +1,6 @@
-"""`understudy run`: the whole job, from a real table to a verdict."""
+"""`understudy try`, `run`, `batch`, `check`: whole jobs, from a real table to a verdict."""
 
 import itertools
-import json
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,12 +25,6 @@ from understudy.cli.schemas import EntityOption, NoEntityOption, NoOrderOption, 
 from understudy.console import BAD_INPUT, DONE, Console
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from reports.sections.sweep import Mean
-    from understudy.batch.run import BatchResult
-    from understudy.bundle.documents import Signer
-    from understudy.console import Console
     from understudy.quickstart import QuickStart
     from understudy.run.plan import Plan
     from understudy.run.run import RunOutcome
@@ -42,7 +35,7 @@ IN_BRIEF = ("utility.tstr.boosting", "columns.tvd.excess", "pairs.tvd.excess", "
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("try", epilog=EXAMPLE)(try_table)
+    app.command("try", epilog="Example: understudy try patients.csv --target readmitted")(try_table)
     app.command("run", epilog="Example: understudy run examples/fair.toml --out out/fair")(run)
     app.command("batch", epilog="Example: understudy batch jobs/*.toml --workers 4 --out out/nightly")(batch)
     app.command("check", epilog="Example: understudy check job.toml patients.schema.toml")(check)
@@ -97,7 +90,7 @@ def run(
     return outcome.exit_code
 
 
-def planned(job: Path, folder: Path, console: "Console") -> int:
+def planned(job: Path, folder: Path, console: Console) -> int:
     console.say(f"This is the plan, and nothing was run. To run it: understudy run {job} --out {folder}")
     console.result({"planned": True, "out": str(folder), "exit_code": 0})
     return 0
@@ -109,7 +102,7 @@ def _free(job: Path) -> Path:
     return next(Path(name) for name in names if not Path(name).exists())
 
 
-def show_plan(plan: "Plan", console: "Console") -> None:
+def show_plan(plan: "Plan", console: Console) -> None:
     from evaluate.text import typed_loss
 
     schema, job = plan.schema, plan.job
@@ -136,72 +129,47 @@ def _reasons(plan: "Plan") -> list[str]:
     """What `auto` stands for in a job, and why."""
     from synth.generators.auto import Auto
 
-    asked = {
-        point.setting_label: Auto(
-            **{key: value for key, value in point.spec.parameters.items() if key in Auto.model_fields}
-        )
-        for point in plan.points.values()
-        if (point.spec.generator or point.family) == Auto.name
-    }
-    return reasons(asked, plan.schema)
+    points = [p for p in plan.points.values() if (p.spec.generator or p.family) == Auto.name]
+    own = {p.setting_label: {k: v for k, v in p.spec.parameters.items() if k in Auto.model_fields} for p in points}
+    return reasons({label: Auto(**parameters) for label, parameters in own.items()}, plan.schema)
 
 
-def show(outcome: "RunOutcome", console: "Console") -> None:
+def show(outcome: "RunOutcome", console: Console) -> None:
     from reports.sections.limitations import left_out, on_samples
+    from reports.sections.utility import given_away, predicted
     from understudy.budget import release_line
     from understudy.bundle.evidence import REPORT
 
+    plan, evaluation, released = outcome.plan, outcome.evaluation, outcome.delivery.released
     if outcome.unsaved:
         console.note(
             f"Models that cannot be saved, and are not: {', '.join(outcome.unsaved)} (see docs/reference/job.md)."
         )
-    if outcome.plan.job.is_sweep:
+    if plan.job.is_sweep:
         _show_sweep(outcome, console)
     else:
         _show_candidates(outcome, console)
-    of_samples = dict.fromkeys(
-        sentence for candidate in outcome.evaluation.candidates for sentence in on_samples(candidate)
-    )
-    schema = outcome.plan.schema
-    console.say(*_reasons(outcome.plan), *of_samples, *left_out(schema))
-    _show_utility(outcome, console)
-    _show_shift(outcome, console)
+    of_samples = dict.fromkeys(sentence for each in evaluation.candidates for sentence in on_samples(each))
+    console.say(*_reasons(plan), *of_samples, *left_out(plan.schema), *predicted(evaluation))
+    console.warn(*given_away(evaluation), *evaluation.real.shift.warnings)
+    console.say(*evaluation.real.shift.notes)
     for check in outcome.verdicts[0].checks if outcome.verdicts else ():  # of the real rows: the same for all
         if check.outcome == "did not come out":
             console.say(f"Self-test {check.case} did not come out, so nothing passes. {check.reason}")
-    noted = outcome.evaluation.provenance.ledger
-    if noted is not None:
-        console.say(release_line(noted))
-    if outcome.plan.unpaid:
+    if evaluation.provenance.ledger is not None:
+        console.say(release_line(evaluation.provenance.ledger))
+    if plan.unpaid:
         console.say("NOT RELEASABLE: no ledger pays for this sweep's private fits; tables and models were not kept")
-    released = outcome.delivery.released
     if released is not None:
         console.say(f"{released.candidate}: {released.verdict} under policy {released.policy}, for {released.audience}")
-    _show_tracking(outcome, console)
-    console.say(f"Report: {outcome.plan.out / REPORT}")
-
-
-def _show_tracking(outcome: "RunOutcome", console: "Console") -> None:
     if outcome.tracked is not None and outcome.tracked.failure:
         console.warn(outcome.tracked.failure)
     elif outcome.tracked is not None:
         console.say(f"Tracked: {outcome.tracked.url}")
+    console.say(f"Report: {plan.out / REPORT}")
 
 
-def _show_shift(outcome: "RunOutcome", console: "Console") -> None:
-    shift = outcome.evaluation.real.shift
-    console.warn(*shift.warnings)
-    console.say(*shift.notes)
-
-
-def _show_utility(outcome: "RunOutcome", console: "Console") -> None:
-    from reports.sections.utility import given_away, predicted
-
-    console.say(*predicted(outcome.evaluation))
-    console.warn(*given_away(outcome.evaluation))
-
-
-def _show_candidates(outcome: "RunOutcome", console: "Console") -> None:
+def _show_candidates(outcome: "RunOutcome", console: Console) -> None:
     from reports.sections.verdicts import ruling_of
     from synth.dp.statement import guarantee_words
 
@@ -225,7 +193,7 @@ def _show_candidates(outcome: "RunOutcome", console: "Console") -> None:
                 console.say(f"{verdict.candidate}: {reason_line(finding)}")
 
 
-def _show_sweep(outcome: "RunOutcome", console: "Console") -> None:
+def _show_sweep(outcome: "RunOutcome", console: Console) -> None:
     """A line for every generator at every epsilon: means over seeds, and how many verdicts of which kind."""
     from collections import Counter
 
@@ -239,23 +207,16 @@ def _show_sweep(outcome: "RunOutcome", console: "Console") -> None:
     counts: dict[tuple[str, float | None], Counter[str]] = {}
     for label, point in outcome.plan.points.items():
         counts.setdefault(point.setting, Counter())[verdicts[label]] += 1
-    rows = [
-        (
-            row.generator,
-            "none" if row.epsilon is None else f"{row.epsilon:g}",
-            *(_mean(row.cells[i]) for i in shown),
-            ", ".join(f"{verdict} {n}" for verdict, n in counts[row.generator, row.epsilon].items()),
-        )
-        for row in sweep.rows
-    ]
+    rows = []
+    for row in sweep.rows:
+        cells = [row.cells[i] for i in shown]
+        ranges = ["" if c is None or c.low is None else f" ±{c.value - c.low:.3f}" for c in cells]
+        means = ["" if c is None else f"{c.value:.3f}{ends}" for c, ends in zip(cells, ranges, strict=True)]
+        epsilon = "none" if row.epsilon is None else f"{row.epsilon:g}"
+        states = ", ".join(f"{verdict} {n}" for verdict, n in counts[row.generator, row.epsilon].items())
+        rows.append((row.generator, epsilon, *means, states))
     headings = [sweep.panels[i].measure.replace(".", "\n", 1) for i in shown]
     console.table(("generator", "epsilon", *headings, "verdicts"), rows)
-
-
-def _mean(cell: "Mean | None") -> str:
-    if cell is None:
-        return ""
-    return f"{cell.value:.3f}" if cell.low is None else f"{cell.value:.3f} ±{cell.value - cell.low:.3f}"
 
 
 def batch(  # noqa: PLR0913 - options of the command line
@@ -306,22 +267,16 @@ def batch(  # noqa: PLR0913 - options of the command line
     console.table(HEADINGS, rows_of(result.outcomes))
     counts = ", ".join(f"{state} {n}" for state, n in result.states.items())
     console.say(f"Jobs: {counts}; exit code {result.exit_code}")
-    _warn_of_unsigned(result, signer, console)
+    if signer is not None:  # a seal is not made anew
+        others = [o.name for o in result.outcomes if o.out is not None and o.signed_by != signer.fingerprint]
+        if others:
+            console.warn(f"finished earlier, and not signed by the key of --sign-key: {', '.join(others)}")
     write_summary(content, out)
     if result.cut is not None:
         result.cut.add_note("the jobs under way were ended, and the same command goes on from there")
         raise result.cut
     console.result(content)
     return result.exit_code
-
-
-def _warn_of_unsigned(result: "BatchResult", signer: "Signer | None", console: "Console") -> None:
-    """Name the outputs that are there and that the given key does not sign; a seal is not made anew."""
-    if signer is None:
-        return
-    others = [o.name for o in result.outcomes if o.out is not None and o.signed_by != signer.fingerprint]
-    if others:
-        console.warn(f"finished earlier, and not signed by the key of --sign-key: {', '.join(others)}")
 
 
 def check(
@@ -342,12 +297,17 @@ def check(
     """
     from synth.errors import BadInput, JobError, MissingExtra
     from understudy.job.load import check_file
+    from understudy.job.load import json_schema as json_schema_of
 
     console = console_of(ctx)
     if (json_schema is None) == (not files):
         raise JobError("name files to check, or a kind of file by --json-schema")
     if json_schema is not None:
-        return _print(json_schema, console)
+        content = json_schema_of(json_schema)
+        if not console.json:
+            console.say(*json.dumps(content, indent=1, ensure_ascii=False).split("\n"))
+        console.result(content)
+        return DONE
     kinds: dict[str, str] = {}
     faults: dict[str, str] = {}
     for path in files or ():
@@ -355,27 +315,13 @@ def check(
             kinds[str(path)] = check_file(path)
         except (BadInput, MissingExtra) as error:
             faults[str(path)] = str(error)
-    for name, kind in kinds.items():
-        console.say(f"{name}: a {kind} that can be used")
+    console.say(*(f"{name}: a {kind} that can be used" for name, kind in kinds.items()))
     code = BAD_INPUT if faults else DONE
     console.result({"fits": not faults, "files": kinds, "faults": faults, "exit_code": code})
     for name, fault in faults.items():
         if not console.json:
             console.error(f"{name}: {fault}", BAD_INPUT)
     return code
-
-
-def _print(kind: str, console: Console) -> int:
-    from understudy.job.load import json_schema
-
-    content = json_schema(kind)
-    if not console.json:
-        console.say(*json.dumps(content, indent=1, ensure_ascii=False).split("\n"))
-    console.result(content)
-    return DONE
-
-
-EXAMPLE = "Example: understudy try patients.csv --target readmitted"
 
 
 def try_table(  # noqa: PLR0913 - options of the command line
@@ -404,10 +350,12 @@ def try_table(  # noqa: PLR0913 - options of the command line
     from tempfile import TemporaryDirectory
 
     from synth.dp.mechanisms import require_sampler
+    from synth.errors import JobError
     from synth.output import check_new_folder
+    from understudy.data import is_address
     from understudy.quickstart import QuickStart, Units
     from understudy.run.plan import make_plan
-    from understudy.run.run import run
+    from understudy.run.run import run as carry_out
 
     console = console_of(ctx)
     check_units(entity, order, no_entity=no_entity, no_order=no_order)
@@ -415,7 +363,13 @@ def try_table(  # noqa: PLR0913 - options of the command line
         check_new_folder(out)
     if epsilon is not None:
         require_sampler()
-        _refuse_to_assert(table, yes=yes)
+        if yes or not is_terminal():
+            shown = "TABLE" if is_address(table) else table
+            raise JobError(
+                "--epsilon needs a person who says what is public, and nothing asserts that for anybody; run it on a "
+                f"terminal without --yes, or write a schema (`understudy schema infer {shown} --out inferred.toml`, "
+                "then `understudy schema declare`) and a job"
+            )
     with console.stage("infer"):
         units = Units(entity, order, propose_entity=not no_entity, propose_order=not no_order)
         start = replace(QuickStart.of(table, target=target, units=units, seed=seed), show_rows=show_rows)
@@ -426,32 +380,18 @@ def try_table(  # noqa: PLR0913 - options of the command line
     with TemporaryDirectory(prefix="understudy-") as inputs:
         plan = make_plan(start.write(Path(inputs)), folder)
         console.warn(*plan.warnings)
-
-        outcome = run(plan, console)
+        outcome = carry_out(plan, console)
     show(outcome, console)
     _tell_next(outcome, start, console)
     console.result({**outcome.delivery.verdict_content(), "exit_code": outcome.exit_code, "out": str(folder)})
     return outcome.exit_code
 
 
-def _refuse_to_assert(table: str, *, yes: bool) -> None:
-    from synth.errors import JobError
-    from understudy.data import is_address
-
-    if yes or not is_terminal():
-        shown = "TABLE" if is_address(table) else table
-        raise JobError(
-            "--epsilon needs a person who says what is public, and nothing asserts that for anybody; run it on a "
-            f"terminal without --yes, or write a schema (`understudy schema infer {shown} --out inferred.toml`, then "
-            "`understudy schema declare`) and a job"
-        )
-
-
 def is_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _tell_schema(start: "QuickStart", console: "Console") -> None:
+def _tell_schema(start: "QuickStart", console: Console) -> None:
     from evaluate.text import MOST_NAMED
 
     schema = start.schema
@@ -511,7 +451,7 @@ def _whole_number(asked: str) -> int:
         typer.echo("That is no whole number above 0; type one, such as 6000.", err=True)
 
 
-def _columns(what: str, can: "Sequence[str]") -> frozenset[str]:
+def _columns(what: str, can: tuple[str, ...]) -> frozenset[str]:
     from synth.errors import nearest
     from understudy.console import printable
 
@@ -530,21 +470,20 @@ def _columns(what: str, can: "Sequence[str]") -> frozenset[str]:
         )
 
 
-def _tell_next(outcome: "RunOutcome", start: "QuickStart", console: "Console") -> None:
+def _tell_next(outcome: "RunOutcome", start: "QuickStart", console: Console) -> None:
     from understudy.bundle.evidence import EVALUATION, REPORT
 
     out = outcome.plan.out
-    console.say("Next:")
-    console.say(f"  read {out / REPORT} in a browser")
     console.say(
-        f"  change {out / 'schema.toml'} or {out / 'job.toml'}, then `understudy run {out / 'job.toml'} --out DIR`"
+        "Next:",
+        f"  read {out / REPORT} in a browser",
+        f"  change {out / 'schema.toml'} or {out / 'job.toml'}, then `understudy run {out / 'job.toml'} --out DIR`",
     )
     if any(verdict.verdict == "PASS" for verdict in outcome.verdicts):
         console.say(f"  ask for more: `understudy gate {out / EVALUATION} --policy partner`")
-    if start.epsilon is None:
-        console.say(
-            "  limit what it tells of a person, as nothing does now: the same command on a terminal, without --yes and "
-            "with `--epsilon 1 --out DIR`; it asks what is public"
-        )
-    else:
-        console.say("  count this release with later ones: `understudy ledger open`, then name the ledger in the job")
+    console.say(
+        "  limit what it tells of a person, as nothing does now: the same command on a terminal, without --yes and "
+        "with `--epsilon 1 --out DIR`; it asks what is public"
+        if start.epsilon is None
+        else "  count this release with later ones: `understudy ledger open`, then name the ledger in the job"
+    )

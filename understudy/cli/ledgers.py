@@ -436,7 +436,7 @@ def _json(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
 
-def _show(name: str, audit: "Audit", console: "Console") -> None:
+def _show(name: str, audit: "Audit", console: Console) -> None:
     from evaluate.audit_result import NO_FAULT
     from evaluate.text import typed_loss
     from reports.audits import ATTACKED, checks_in_words, cut, power_in_words, scope_in_words

@@ -314,7 +314,7 @@ def generators(
     return 0
 
 
-def _suited(console: "Console", path: Path, budget: dict[str, Any]) -> int:
+def _suited(console: Console, path: Path, budget: dict[str, Any]) -> int:
     """What `auto` fits under a schema and why, beside the noise of each generator on marginals."""
     from typing import get_args
 

@@ -125,7 +125,7 @@ SignKey = Annotated[
 ]
 
 
-def signer_of(key: Path | None, console: "Console") -> "Signer | None":
+def signer_of(key: Path | None, console: Console) -> "Signer | None":
     """The signer, checked before any work; `None` where no key is named."""
     if key is None:
         return None
