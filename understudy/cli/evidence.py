@@ -1,4 +1,4 @@
-"""`understudy evaluate`, `gate`, `report`, `card`: measure a synthetic table, judge it, show it."""
+"""`understudy evaluate`, `gate`, `report`, `card`, `compare`: measure synthetic tables, judge them, show them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -27,12 +27,12 @@ from understudy.cli.options import (
     options_of,
     signer_of,
 )
+from understudy.console import Console
 
 if TYPE_CHECKING:
     from evaluate.gate.policy import Policy, Waiver
     from evaluate.gate.verdict import Finding, Verdict
     from synth.parsing import GivenFile
-    from understudy.console import Console
 
 
 EVALUATE = (
@@ -226,12 +226,10 @@ def report(
     answers = () if waivers is None else build_waivers(read_toml(waivers, "waivers", JobError))
     measured = read_evaluation(evaluation)
     measured = measured if show_rows else measured.without_rows()
-    named = (
-        measured.provenance.release if any(c.name == measured.provenance.release for c in measured.candidates) else None
-    )
+    release = measured.provenance.release
+    named = release if release in [candidate.name for candidate in measured.candidates] else None
     with console.stage("report"):
-        verdicts = judge(measured, rules, waivers=answers)
-        write_html(measured, out, verdicts=verdicts, release=named)
+        write_html(measured, out, verdicts=judge(measured, rules, waivers=answers), release=named)
     warned = _long(answers, rules)
     console.warn(*warned)
     console.say(f"Report: {out}")
@@ -256,7 +254,11 @@ def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
 def _show_verdict(verdict: "Verdict", console: Console) -> None:
     from evaluate.gate.undecided import sampled
 
-    rows = [(outcome_words(f), _rule(f), _estimate(f)) for f in verdict.findings]
+    rows = []
+    for finding in verdict.findings:
+        sign = "<=" if finding.rule.direction == "lower" else ">="
+        rule = f"{_named(finding)} {sign} {finding.rule.limit:g}{finding.rule.second}"
+        rows.append((outcome_words(finding), rule, _estimate(finding)))
     console.table(("outcome", "rule", "estimate [95%]"), rows)
     for finding in verdict.findings:
         if finding.outcome != "PASS" or finding.proven is not None or sampled(finding.estimate):
@@ -273,9 +275,11 @@ def reason_line(finding: "Finding") -> str:
     """A rule with its outcome, number and limit, the reason, and who answers for it."""
     from reports.glossary import shown
 
-    limit = f"{finding.rule.limit:g}{finding.rule.second}"
+    rule, waiver = finding.rule, finding.waiver
+    limit = f"{rule.limit:g}{rule.second}"
     number = "" if finding.estimate is None else f", {shown(finding.estimate)} against a limit of {limit}"
-    return f"{_named(finding)}: {finding.outcome}{number}. {finding.reason}{_answer(finding)}"
+    answer = "" if waiver is None else f" By {waiver.owner}, until {waiver.until}: {waiver.reason}"
+    return f"{_named(finding)}: {finding.outcome}{number}. {finding.reason}{answer}"
 
 
 def outcome_words(finding: "Finding") -> str:
@@ -285,20 +289,10 @@ def outcome_words(finding: "Finding") -> str:
     return f"{outcome} (waived)" if finding.waived else outcome
 
 
-def _answer(finding: "Finding") -> str:
-    waiver = finding.waiver
-    return "" if waiver is None else f" By {waiver.owner}, until {waiver.until}: {waiver.reason}"
-
-
 def _named(finding: "Finding") -> str:
     from understudy.vendors.rules import name_of
 
     return " ".join([name_of(finding.rule), *([", ".join(finding.rule.subject)] if finding.rule.subject else [])])
-
-
-def _rule(finding: "Finding") -> str:
-    sign = "<=" if finding.rule.direction == "lower" else ">="
-    return f"{_named(finding)} {sign} {finding.rule.limit:g}{finding.rule.second}"
 
 
 def _estimate(finding: "Finding") -> str:
@@ -310,9 +304,8 @@ def _estimate(finding: "Finding") -> str:
         return "none"
     if estimate.measure.startswith(STATEMENT):
         return typed_loss(estimate.value)
-    ends: Sequence[float] = [end for end in (estimate.low, estimate.high) if end is not None]
-    interval = f" [{ends[0]:.4g}, {ends[1]:.4g}]" if ends else ""
-    return f"{estimate.value:.4g}{interval}"
+    ends = [end for end in (estimate.low, estimate.high) if end is not None]
+    return f"{estimate.value:.4g}" + (f" [{ends[0]:.4g}, {ends[-1]:.4g}]" if ends else "")
 
 
 def card(  # noqa: PLR0913 - options of the command line
@@ -346,11 +339,11 @@ def card(  # noqa: PLR0913 - options of the command line
     handing = Handing() if spec is None else Handing(spec.card, spec.split.holdout_share)
     measured, rules = read_evaluation(evaluation), [read_policy(name) for name in policy or ()]
     facts = handing.facts(table, None if table is None else table.name)
-    content: ModelCard
-    if to_hand_on:
-        content = public_card(measured, candidate, facts)
-    else:
-        content = internal_card(measured, candidate, facts, judge(measured, rules))
+    content: ModelCard = (
+        public_card(measured, candidate, facts)
+        if to_hand_on
+        else internal_card(measured, candidate, facts, judge(measured, rules))
+    )
     written = write_card(content, beside, out)
     console.say(f"Card: {out}")
     console.result({"card": [str(path) for path in written], "form": content.form})
@@ -418,13 +411,11 @@ def compare(  # noqa: PLR0913 - options of the command line
         deliver_comparison(comparison, seed, out, signer)
     code, said, ranking = exit_code(comparison), sentences(comparison), comparison.ranking
     console.warn(*said)
-    order = ranking.order.order
+    order, others = ranking.order.order, [vendor for vendor in ranking.vendors if vendor.standing != "ranked"]
     console.table(("place", "vendor", "group"), [(str(ranked.place), ranked.name, ranked.letters) for ranked in order])
     if len(order) > 1:
         console.say("Vendors that share a letter cannot be told apart.")
-    for vendor in ranking.vendors:
-        if vendor.standing != "ranked":
-            console.say(f"{vendor.name}: {vendor.standing}: {vendor.reason}")
+    console.say(*(f"{vendor.name}: {vendor.standing}: {vendor.reason}" for vendor in others))
     console.say(f"Comparison: {out}")
     console.result({
         "comparison": str(out), "exit_code": code, "order": [asdict(ranked) for ranked in order],

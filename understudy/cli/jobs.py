@@ -1,6 +1,7 @@
 """`understudy try`, `run`, `batch`, `check`: whole jobs, from a real table to a verdict."""
 
 import itertools
+import json
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path

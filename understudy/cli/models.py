@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -21,10 +21,8 @@ from understudy.cli.options import (
     parameters_of,
     reasons,
 )
+from understudy.console import Console
 from understudy.job import MAX_SEED
-
-if TYPE_CHECKING:
-    from understudy.console import Console
 
 SPLIT = "Example: understudy split patients.csv --schema patients.schema.toml --out parts"
 FIT = (
