@@ -9,8 +9,10 @@ import typer
 
 from understudy.cli.options import (
     ClampOption,
+    DeltaOption,
     OutFile,
     OutFolder,
+    ParameterOption,
     SchemaFile,
     SeedOption,
     Table,
@@ -93,9 +95,9 @@ def fit(  # noqa: PLR0913 - options of the command line
     name: Annotated[str, opt("See `understudy generators`.", "--generator")],
     out: OutFolder,
     epsilon: Annotated[float | None, opt("Privacy budget; unless set, no formal guarantee.")] = None,
-    delta: Annotated[str | None, opt('A number, or "auto": min(1e-6, n_units^-1.2).')] = None,
+    delta: DeltaOption = None,
     seed: SeedOption = 0,
-    parameters: Annotated[list[str] | None, opt("A parameter; may be repeated.", "--set", metavar="KEY=VALUE")] = None,
+    parameters: ParameterOption = None,
     clamp: ClampOption = False,
     ledger: Annotated[
         str | None, opt("A path or URL of the ledger that pays; unless set, that of UNDERSTUDY_LEDGER.")
@@ -127,7 +129,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     from understudy.single_fit import carry_out, plan_fit
 
     console = console_of(ctx)
-    asked, source = generator(name, **parameters_of(parameters or [], epsilon, delta)), find_table(table)
+    asked, source = generator(name, **parameters_of(parameters, epsilon, delta)), find_table(table)
     known = read_schema(schema)
     planned = plan_fit(
         compose(asked, known), source, known, out, outside=outside_of(clamp), ledger=ledger, training=training,
@@ -282,7 +284,7 @@ def generators(
     ctx: typer.Context,
     schema: Annotated[Path | None, opt("A schema: which one suits it, why, and what noise to expect.", "--for")] = None,
     epsilon: Annotated[float | None, opt("Of one fit under that schema.")] = None,
-    delta: Annotated[str | None, opt('A number, or "auto": min(1e-6, n_units^-1.2).')] = None,
+    delta: DeltaOption = None,
 ) -> int:
     """List the generators and their parameters; for a schema, say which suits it. No row is read, so asking is free."""
     from textwrap import wrap
@@ -292,7 +294,7 @@ def generators(
 
     console = console_of(ctx)
     if schema is not None:
-        return _suited(console, schema, parameters_of([], epsilon, delta))
+        return _suited(console, schema, parameters_of(None, epsilon, delta))
     if epsilon is not None or delta is not None:
         raise JobError("a budget is of a fit under a schema; name that by --for")
     known = {name: generator_class(name) for name in names()}

@@ -41,6 +41,8 @@ ExecutorOption = Annotated[
     str | None,
     opt("A scheduler, as tcp://host:8786, whose workers do it; left out: this machine.", "--executor"),
 ]
+DeltaOption = Annotated[str | None, opt('A number, or "auto": min(1e-6, n_units^-1.2).')]
+ParameterOption = Annotated[list[str] | None, opt("A parameter; may be repeated.", "--set", metavar="KEY=VALUE")]
 OutFile = Annotated[Path, opt("The file to write.", "--out")]
 OutFolder = Annotated[Path, opt("The folder to make; it must be new.", "--out")]
 ClampOption = Annotated[bool, opt("Clamp values outside the schema in place of refusing the table.", "--clamp")]
@@ -88,25 +90,21 @@ def scalar(text: str) -> Any:
         return text
 
 
-def pairs(options: list[str]) -> dict[str, Any]:
+def parameters_of(options: list[str] | None, epsilon: float | None, delta: str | None) -> dict[str, Any]:
+    """The parameters of a generator: those of `--set`, and its budget."""
     values: dict[str, Any] = {}
-    for option in options:
+    for option in options or ():
         key, equals, value = option.partition("=")
         if not key or not equals:
             raise typer.BadParameter(f"{option!r} is not of the form key=value; write one such as n_bins=64")
         if key in values:
             raise typer.BadParameter(f"{key!r} is set twice; keep one")
         values[key] = scalar(value)
-    return values
-
-
-def parameters_of(options: list[str], epsilon: float | None, delta: str | None) -> dict[str, Any]:
     budget = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
-    claim, found = {key: value for key, value in budget.items() if value is not None}, pairs(options)
-    for key in claim:
-        if key in found:
+    for key, value in budget.items():
+        if value is not None and key in values:
             raise typer.BadParameter(f"{key!r} is set twice, by --{key} and by --set; keep one")
-    return {**found, **claim}
+    return {**values, **{key: value for key, value in budget.items() if value is not None}}
 
 
 def reasons(generators: "Mapping[str, Generator]", schema: "Schema") -> list[str]:
