@@ -121,31 +121,25 @@ UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
 
 def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) -> Picture | None:
     """Utility against the upper end of the membership attack's interval; `None` without either."""
+
+    def worst(estimate: Estimate) -> float:
+        return estimate.value if estimate.high is None else estimate.high
+
     for utility in UTILITIES:
-        pairs = [(c, c.find(utility), c.find(EXPOSURE)) for c in candidates]
-        points = [
-            (c.name, useful, exposed)
-            for c, useful, exposed in pairs
-            if isinstance(useful, Estimate) and isinstance(exposed, Estimate)
-        ]
+        pairs = [(c.name, c.find(utility), c.find(EXPOSURE)) for c in candidates]
+        points = [(n, u, worst(e)) for n, u, e in pairs if isinstance(u, Estimate) and isinstance(e, Estimate)]
         if points:
             break
     else:
         return None
-    best = frontier(
-        [(name, estimate.value, _worst(by)) for name, estimate, by in points if standings[name] == "ranked"]
-    )
+    best = frontier([(name, useful.value, exposed) for name, useful, exposed in points if standings[name] == "ranked"])
     shown = tuple(
-        PicturePoint(name, estimate.value, estimate.low, estimate.high, _worst(by), standings[name], name in best)
-        for name, estimate, by in points
+        PicturePoint(name, useful.value, useful.low, useful.high, exposed, standings[name], name in best)
+        for name, useful, exposed in points
     )
     marks, named = points[0][1], {name for name, _, _ in points}
     absent = tuple(candidate.name for candidate in candidates if candidate.name not in named)
     return Picture(utility, EXPOSURE, shown, marks.reference, marks.floor, absent)
-
-
-def _worst(estimate: Estimate) -> float:
-    return estimate.value if estimate.high is None else estimate.high
 
 
 @dataclass(frozen=True)
@@ -185,19 +179,9 @@ def compare(asked: Asked, progress: Progress) -> VendorComparison:
     enough = [name for name in offers if name not in few]
     measured = _each(enough, lambda name: measure(bench, offers[name], n_rows), unusable)
     vendors = tuple(
-        _vendor(
-            VendorResult(
-                name=name, file=shown_name(path), standing="not evaluated", reason=unusable.get(name, ""),
-                claim=claims[name].model_dump(exclude_none=True) if name in claims else {},
-                rows_offered=None, rows_compared=None, missing_columns=(), extra_columns=(), n_extra_columns=0,
-                formula_cells=None, same_as=None, evidence=(), open=(),
-            ),
-            offers,
-            measured.get(name),
-            n_rows,
-        )
+        _vendor(name, path, claims.get(name, {}), unusable.get(name, ""), offers, measured.get(name), n_rows)
         for name, path in named.items()
-    )  # fmt: skip
+    )
     ranking = _ranking(bench, vendors, measured, n_rows)
     base = evaluate_beside(real, {}, measures=options.measures, time_limit_s=options.time_limit_s, progress=progress)
     prints = provenance.fingerprints(real.train, real.holdout, schema, key)
@@ -231,14 +215,20 @@ def _each(names: Iterable[str], work: Callable[[str], T], failed: dict[str, str]
 
 
 def _vendor(
-    base: VendorResult, offers: Mapping[str, DeliveredTable], measured: MeasuredVendor | None, n_rows: int
+    name: str, path: Path, claim: Mapping[str, Any], failure: str, offers: Mapping[str, DeliveredTable],
+    measured: MeasuredVendor | None, n_rows: int,
 ) -> VendorResult:  # fmt: skip
     """The result of one vendor, as far as its table could be read and measured."""
-    offered = offers.get(base.name)
+    result = VendorResult(
+        name=name, file=shown_name(path), standing="not evaluated", reason=failure, claim=dict(claim),
+        rows_offered=None, rows_compared=None, missing_columns=(), extra_columns=(), n_extra_columns=0,
+        formula_cells=None, same_as=None, evidence=(), open=(),
+    )  # fmt: skip
+    offered = offers.get(name)
     if offered is None:
-        return base
+        return result
     result = replace(
-        base, rows_offered=offered.n_rows, missing_columns=tuple(offered.lacking), formula_cells=offered.n_formulas,
+        result, rows_offered=offered.n_rows, missing_columns=tuple(offered.lacking), formula_cells=offered.n_formulas,
         extra_columns=tuple(offered.extra[:MOST_NAMED]), n_extra_columns=len(offered.extra),
     )  # fmt: skip
     if measured is None:
@@ -252,7 +242,7 @@ def _vendor(
     }
     return replace(
         result, standing=standing, reason=reasons[standing], rows_compared=n_rows,
-        same_as=next((o.name for o in offers.values() if o.name != base.name and o.content == offered.content), None),
+        same_as=next((o.name for o in offers.values() if o.name != name and o.content == offered.content), None),
         evidence=tuple(
             BarringFinding(
                 name_of(f.rule), f.rule.measure, f.rule.limit, f.rule.failing, f.rule.why, f.rule.subject, f.reason,
@@ -264,17 +254,17 @@ def _vendor(
     )  # fmt: skip
 
 
-def _why(barred: list[Finding]) -> str:
-    """The rules that were broken, with what was found."""
-    return "; ".join(dict.fromkeys(_said(finding) for finding in barred))
-
-
-def _said(finding: Finding) -> str:
-    rule, estimate = finding.rule, finding.estimate
-    if estimate is None:
-        return name_of(rule)
-    ends = "" if estimate.low is None or estimate.high is None else f" [{estimate.low:.3g}, {estimate.high:.3g}]"
-    return f"{name_of(rule)} {estimate.value:.3g}{ends} against a limit of {rule.limit:g}{rule.second}"
+def _why(findings: list[Finding]) -> str:
+    """The rules that were broken, with what was measured."""
+    reasons = []
+    for finding in findings:
+        rule, estimate, reason = finding.rule, finding.estimate, name_of(finding.rule)
+        if estimate is not None:
+            low, high = estimate.low, estimate.high
+            ends = "" if low is None or high is None else f" [{low:.3g}, {high:.3g}]"
+            reason += f" {estimate.value:.3g}{ends} against a limit of {rule.limit:g}{rule.second}"
+        reasons.append(reason)
+    return "; ".join(dict.fromkeys(reasons))
 
 
 def _keeps(fidelity: Sequence[Finding]) -> bool | None:
@@ -287,15 +277,13 @@ def _ranking(
     bench: VendorContext, vendors: tuple[VendorResult, ...], measured: Mapping[str, MeasuredVendor], n_rows: int
 ) -> VendorRanking:
     """The ranking: what is the same for all, how each came out, and the order of those that are left."""
-    left = {v.name: measured[v.name].figures for v in vendors if v.standing == "ranked"}
-    keeps = {name: _keeps(measured[name].fidelity) for name in left}
-    order = ranked({name: figures for name, figures in left.items() if figures is not None}, keeps)
+    left = {v.name: measured[v.name] for v in vendors if v.standing == "ranked"}
+    keeps = {name: _keeps(each.fidelity) for name, each in left.items()}
+    order = ranked({name: each.figures for name, each in left.items() if each.figures is not None}, keeps)
     asked, policy = bench.asked, bench.policy
     terms = ComparisonTerms(n_rows, asked.rows, len(bench.train), asked.options.seed, policy.name)
     standings = {vendor.name: vendor.standing for vendor in vendors}
-    return VendorRanking(
-        terms, vendors, order, picture([measured_vendor.candidate for measured_vendor in measured.values()], standings)
-    )
+    return VendorRanking(terms, vendors, order, picture([each.candidate for each in measured.values()], standings))
 
 
 TABLE = "comparison.csv"

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,7 +69,7 @@ def names_of(paths: Sequence[Path]) -> tuple[str, ...]:
     >>> names_of([Path("acme/table.csv"), Path("beta/table.csv.gz"), Path("gamma.parquet")])
     ('acme-table', 'beta-table', 'gamma')
     """
-    stems = [_stem(path) for path in paths]
+    stems = [re.sub(r"(?i)(?<=.)\.(csv|parquet|csv\.gz|parquet\.gz|gz)$", "", shown_name(path)) for path in paths]
     shared = {stem for stem, n in Counter(stem.casefold() for stem in stems).items() if n > 1}
     return tuple(
         f"{path.absolute().parent.name}-{stem}" if stem.casefold() in shared else stem
@@ -85,13 +86,6 @@ def shown_name(path: Path) -> str:
     return "".join(character if character.isprintable() else "_" for character in path.name)
 
 
-def _stem(path: Path) -> str:
-    stem = shown_name(path)
-    for ending in (".gz", ".csv", ".parquet"):
-        stem = stem[: -len(ending)] if stem.lower().endswith(ending) and len(stem) > len(ending) else stem
-    return stem
-
-
 class VendorClaim(Frozen):
     """A vendor's claim about a table's privacy."""
 
@@ -102,14 +96,14 @@ class VendorClaim(Frozen):
     says: str | None = Field(default=None, max_length=2_000, description="Anything else, in the vendor's own words.")
 
 
-def read_claims(path: Path, names: Mapping[str, Any]) -> dict[str, VendorClaim]:
+def read_claims(path: Path, names: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The claims of vendors by name; what is not claimed is left out."""
     claims = {}
     for name, content in read_toml(path, "claims", JobError).items():
         if name not in names:
             raise JobError(f"the claims name vendor={name!r}, which is not here; {nearest(name, names)}")
         try:
-            claims[name] = VendorClaim.model_validate(content)
+            claims[name] = VendorClaim.model_validate(content).model_dump(exclude_none=True)
         except ValidationError as error:
             raise JobError(f"the claims of {name!r} cannot be used: {sentence(error, VendorClaim)}") from None
     return claims
