@@ -1,11 +1,11 @@
-"""Several synthetic tables of one real table: who breaks a rule, and in which order the others stand."""
+"""What `import understudy` brings beside the functions of the packages beneath; nothing below imports it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -33,10 +33,6 @@ from synth.table import Table
 from understudy.quickstart import FEW_ROWS, FEW_SHARE, SHARE
 from understudy.vendors.comparison import compare as compare_files
 from understudy.vendors.submission import Asked
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 HEADER = ("rank", "table", "group", "verdict", "standing")
 
@@ -67,10 +63,8 @@ class Comparison:
         caption = "; ".join([repr(self).strip("<>"), *self._notes()])
         return html_table(caption, HEADER, self._rows())
 
-    def to_frame(self) -> "pd.DataFrame":
+    def to_frame(self) -> pd.DataFrame:
         """A row for each table, the best first: its standing, and the figures that the order rests on."""
-        import pandas as pd
-
         reasons = {vendor.name: vendor.reason for vendor in self._ranking.vendors}
         frame = pd.DataFrame(self._rows(), columns=list(HEADER))
         for figure in self._ranking.order.figures:

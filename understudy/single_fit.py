@@ -25,7 +25,7 @@ from understudy.run.preflight import Intent, cautions
 
 @dataclass(frozen=True)
 class SingleFit:
-    """A fit that is about to be made."""
+    """A fit that is about to be made, and the warnings before a row is read."""
 
     generator: Generator
     table: RealTable
@@ -34,14 +34,9 @@ class SingleFit:
     fund: Fund | None
     outside: Outside
     out: Path
-    training: Path | None = None
-    executor: str | None = None
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The warnings before a row is read."""
-        schedules = {} if self.schedule is None else {"": self.schedule}
-        return cautions(Intent({"": self.generator}, schedules, self.schema, self.fund, self.outside))
+    training: Path | None
+    executor: str | None
+    warnings: tuple[str, ...]
 
 
 def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keyword)
@@ -77,12 +72,15 @@ def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keywor
         schedule = chosen.schedule(schema)
     if fund is not None and schedule is not None:
         fund.check({chosen.name: schedule.curve})
-    return SingleFit(chosen, table, schema, schedule, fund, outside, out, training, executor)
+    warnings = cautions(Intent({"": chosen}, {} if schedule is None else {"": schedule}, schema, fund, outside))
+    return SingleFit(chosen, table, schema, schedule, fund, outside, out, training, executor, warnings)
 
 
 def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tuple[str, ...]]:
     """The saved model, and the ledger's warnings about the table."""
-    kept = RequestsInMemory()
+    kept, name = RequestsInMemory(), fit.generator.name
+    releases = {} if fit.schedule is None else {name: Release(fit.schedule, f"a fit by {name}", f"generator={name!r}")}
+    payment = Payment(fit.fund, fit.schema, releases, kept)
     with ExitStack() as until_the_end:
         if fit.executor is None:
             fit.out.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -91,35 +89,27 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
             # By the names alone: neither a row nor their number is read.
             refuse(of_names(Table.of(fit.table.address).names, fit.schema, extra=False))
             real = Table.of(fit.table.absolute).on(until_the_end.enter_context(counting(fit.executor)))
-        model = _fitted(fit, real, seed, progress, kept)
-    return model, kept.warnings
-
-
-def _fitted(fit: SingleFit, real: Any, seed: int, progress: Progress, kept: RequestsInMemory) -> Model:
-    name = fit.generator.name
-    releases = {} if fit.schedule is None else {name: Release(fit.schedule, f"a fit by {name}", f"generator={name!r}")}
-    payment = Payment(fit.fund, fit.schema, releases, kept)
-    # Before the fit: a table that cannot be read again must not cost one that is paid for.
-    trained_on = None
-    try:
-        trained_on = provenance.fingerprint(real, fit.schema, provenance.fingerprint_key())
-    except OutputError:  # without a place for a key nothing is known later; a ledger needs one
-        if fit.fund is not None:
-            raise
-    if fit.fund is not None and trained_on is not None:
-        payment.reserve(trained_on)
-    try:
-        with payment.budget(name) as budget:
-            model = fit_model(
-                fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.training
-            )
-        model.save(fit.out)
+        # Before the fit: a table that cannot be read again must not cost one that is paid for.
+        trained_on = None
+        try:
+            trained_on = provenance.fingerprint(real, fit.schema, provenance.fingerprint_key())
+        except OutputError:  # without a place for a key nothing is known later; a ledger needs one
+            if fit.fund is not None:
+                raise
         if trained_on is not None:
-            note_training(fit.out, trained_on, fit.schema)
-        payment.commit(model.statement)
-    except BaseException as error:
-        if fit.fund is not None:
-            left = "the model is saved" if is_taken(fit.out) else "no model was left"
-            error.add_note(f"{left}, and what the ledger reserved for it stays spent")
-        raise
-    return model
+            payment.reserve(trained_on)
+        try:
+            with payment.budget(name) as budget:
+                model = fit_model(
+                    fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.training
+                )
+            model.save(fit.out)
+            if trained_on is not None:
+                note_training(fit.out, trained_on, fit.schema)
+            payment.commit(model.statement)
+        except BaseException as error:
+            if fit.fund is not None:
+                left = "the model is saved" if is_taken(fit.out) else "no model was left"
+                error.add_note(f"{left}, and what the ledger reserved for it stays spent")
+            raise
+    return model, kept.warnings

@@ -354,7 +354,7 @@ def try_table(  # noqa: PLR0913 - options of the command line
     from synth.errors import JobError
     from synth.output import check_new_folder
     from understudy.data import is_address
-    from understudy.quickstart import QuickStart, Units
+    from understudy.quickstart import QuickStart
     from understudy.run.plan import make_plan
     from understudy.run.run import run as carry_out
 
@@ -372,8 +372,11 @@ def try_table(  # noqa: PLR0913 - options of the command line
                 "then `understudy schema declare`) and a job"
             )
     with console.stage("infer"):
-        units = Units(entity, order, propose_entity=not no_entity, propose_order=not no_order)
-        start = replace(QuickStart.of(table, target=target, units=units, seed=seed), show_rows=show_rows)
+        start = QuickStart.of(
+            table, target=target, entity=entity, order=order, propose_entity=not no_entity, propose_order=not no_order,
+            seed=seed,
+        )  # fmt: skip
+        start = replace(start, show_rows=show_rows)
     folder = start.folder if out is None else out
     _tell_schema(start, console)
     if epsilon is not None:
