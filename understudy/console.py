@@ -81,7 +81,8 @@ class Console:
         name: _Stream = "stderr" if self.json else "stdout"
         page = io.StringIO()  # rich ends the process itself where it finds a closed pipe, with the exit code of FAIL
         printer = _rich(page, force_terminal=getattr(sys, name).isatty())
-        cells = [[_cell(cell) for cell in row] for row in rows]
+        lines = [[[cell] if isinstance(cell, str) else cell for cell in row] for row in rows]
+        cells = [["\n".join(map(printable, cell)) for cell in row] for row in lines]
         widths = [max(map(len, column)) + 2 for column in zip(headings, *cells, strict=True)]
         if not printer.is_terminal:  # in a file no line is too long, and nothing may be cut off
             printer.width = max(printer.width, sum(widths) + len(widths))  # with what stands between the columns
@@ -148,8 +149,12 @@ class Console:
             self.note(f"{label} ...")
             yield lambda _label, _share: None
             return
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
         started = time.monotonic()
-        with _bars() as bars:
+        description = TextColumn("{task.description}", markup=False)
+        columns = (description, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=_rich(sys.stderr), transient=True) as bars:
             yield _teller(bars, label)
         self.note(f"{label}: {time.monotonic() - started:.1f} s")
 
@@ -171,10 +176,6 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 
-def _cell(lines: str | list[str]) -> str:
-    return printable(lines) if isinstance(lines, str) else "\n".join(map(printable, lines))
-
-
 def _drop(stream: TextIO) -> None:
     """Let what is still buffered for a stream go nowhere; at its end Python would try again, and fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -194,13 +195,6 @@ def _rich(stream: TextIO, *, force_terminal: bool | None = None) -> "rich.consol
     from rich.console import Console as RichConsole
 
     return RichConsole(file=stream, markup=False, highlight=False, emoji=False, force_terminal=force_terminal)
-
-
-def _bars() -> "rich.progress.Progress":
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=_rich(sys.stderr), transient=True)
 
 
 def _teller(bars: "rich.progress.Progress", stage: str) -> Tell:

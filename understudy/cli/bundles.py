@@ -100,8 +100,7 @@ def sign_off(  # noqa: PLR0913 - options of the command line
     signer, until = signer_of(key, console), None if expires is None else expires.date()
     demand = replace(demand_of(public_key, signers, register), sign_off_keys=_fingerprints(sign_off_key))
     document, before = sign(bundle, _person(name, role), demand, signer, until)
-    for sentence in before.notes:
-        console.note(f"Note: {sentence}.")
+    console.note(*(f"Note: {sentence}." for sentence in before.notes))
     _show_sign_off(document, console)
     if not before.sign_offs:
         console.say("A second person has to sign it off, too, with a key of their own: the same command")
@@ -202,10 +201,8 @@ def _show(result: "Verification", console: Console) -> None:
         console.say(f"Signed by: {result.signer or 'nobody'}")
     for sign_off in result.sign_offs:
         _show_sign_off(sign_off, console)
-    for sentence in result.notes:
-        console.note(f"Note: {sentence}.")
-    for problem in result.problems[:N_SHOWN]:
-        console.say(f"{problem.kind.upper()}: {problem.sentence}"[:LONGEST])
+    console.note(*(f"Note: {sentence}." for sentence in result.notes))
+    console.say(*(f"{each.kind.upper()}: {each.sentence}"[:LONGEST] for each in result.problems[:N_SHOWN]))
     if len(result.problems) > N_SHOWN:
         console.say(f"... and {len(result.problems) - N_SHOWN} more; --json names all")
     n_files = 0 if manifest is None else len(manifest.subject)
@@ -217,12 +214,13 @@ def _show(result: "Verification", console: Console) -> None:
 
 
 def _show_sign_off(document: "SignOff", console: Console) -> None:
-    content, until = document.predicate, ""
-    if content.expires is not None:
-        until = f", until {content.expires}"
+    content = document.predicate
+    until = "" if content.expires is None else f", until {content.expires}"
     by = f"{content.by.name!r} ({content.by.role!r}) at {content.signed_at}{until}"
-    console.say(f"Signed off: {content.release}, by {by}; {document.signed_by}"[:LONGEST])
-    console.say(f"Signed off for: {content.policy.audience_line}"[:LONGEST])
-    for waiver in content.waivers:
-        reason = f"{waiver.measure}: {waiver.reason!r}"
-        console.say(f"Waived until {waiver.until} by {waiver.owner!r}: {reason}"[:LONGEST])
+    waived = [f"Waived until {w.until} by {w.owner!r}: {w.measure}: {w.reason!r}" for w in content.waivers]
+    lines = (
+        f"Signed off: {content.release}, by {by}; {document.signed_by}",
+        f"Signed off for: {content.policy.audience_line}",
+        *waived,
+    )
+    console.say(*(line[:LONGEST] for line in lines))
