@@ -38,6 +38,11 @@ from understudy.job.spec import Job
 
 LEDGER_VARIABLE = "UNDERSTUDY_LEDGER"
 """Environment variable with the ledger that every private fit of the command line must use, but an evaluation's own."""
+SPENT = "what was drawn or reserved stays spent"
+LARGEST = 100 * math.log(2)
+"""The epsilon beyond which advanced composition says nothing, and its exponential overflows."""
+AGREEMENT = 1e-3
+"""The relative difference at which a claim and a computed epsilon still agree."""
 
 
 @dataclass(frozen=True)
@@ -197,9 +202,6 @@ def ledger_of(job: Job, home: Path) -> str | None:
             "none; leave that out, or change the variable"
         )
     return None
-
-
-SPENT = "what was drawn or reserved stays spent"
 
 
 class RequestStore(Protocol):
@@ -373,12 +375,6 @@ def make_request(what: str, schedule: Schedule, schema: Schema, fingerprint: str
         schedule_hash=schedule.digest,
         fingerprint=fingerprint,
     )
-
-
-LARGEST = 100 * math.log(2)
-"""The epsilon beyond which advanced composition says nothing, and its exponential overflows."""
-AGREEMENT = 1e-3
-"""The relative difference at which a claim and a computed epsilon still agree."""
 
 
 def compose(books: ScheduleFile, total: tuple[float, float] | None = None) -> dict[str, Any]:

@@ -34,6 +34,7 @@ _Stream = Literal["stdout", "stderr"]
 _STREAMS: Mapping[_Stream, str] = {"stdout": "standard output", "stderr": "standard error"}
 _ANSWERS = (DONE, FAILED, INCONCLUSIVE)
 """Exit codes of a command that did what it was asked to."""
+_STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
 
 
 @dataclass(frozen=True)
@@ -162,9 +163,6 @@ class Console:
 def show_table_note(message: Warning | str, *_: Any, **__: Any) -> None:
     """A `TableNote` as a line beside the result, in the place of Python's own form of warnings."""
     Console().note(f"Note: {message}.")
-
-
-_STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
 
 
 def printable(text: str) -> str:

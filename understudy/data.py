@@ -33,22 +33,6 @@ from synth.table.text_files import Batch
 from synth.table.translating import translate
 from understudy.provenance import sha256
 
-
-def embedded_table(source: str) -> Path:
-    """The file of a table that a package brings."""
-    package, _, name = source.partition(":")
-    if package != "statsmodels" or not name:
-        raise JobError(f"source={source!r} is not known; write one such as 'statsmodels:fair', or a path")
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise missing_extra(f"source={source!r}", "demo")
-    home = Path(spec.submodule_search_locations[0]) / "datasets"
-    tables = {path.stem: path for path in home.glob("*/*.csv") if path.stem == path.parent.name}
-    if name not in tables:
-        raise JobError(f"source={source!r}: {package} brings no table {name!r}; {nearest(name, tables)}")
-    return tables[name]
-
-
 FILES = "a file, a folder or a pattern of files, or an address like postgresql://host/database#table"
 _PARAMETERS = frozenset(
     {
@@ -63,6 +47,23 @@ _MISSPELLED = (
     "this is neither a file nor an address, but looks like one, which may hold a password, so that it is not shown; "
     "write it like postgresql://host/database#table"
 )
+MOST_ROWS = 1_000_000
+"""Rows from which a schema is inferred at most."""
+
+
+def embedded_table(source: str) -> Path:
+    """The file of a table that a package brings."""
+    package, _, name = source.partition(":")
+    if package != "statsmodels" or not name:
+        raise JobError(f"source={source!r} is not known; write one such as 'statsmodels:fair', or a path")
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise missing_extra(f"source={source!r}", "demo")
+    home = Path(spec.submodule_search_locations[0]) / "datasets"
+    tables = {path.stem: path for path in home.glob("*/*.csv") if path.stem == path.parent.name}
+    if name not in tables:
+        raise JobError(f"source={source!r}: {package} brings no table {name!r}; {nearest(name, tables)}")
+    return tables[name]
 
 
 @dataclass(frozen=True)
@@ -173,10 +174,6 @@ def read_side(name: str, table: RealTable, schema: Schema, outside: Outside) -> 
         return Rows.of(table.address, schema, outside=outside, other=True)
     except TableError as error:
         raise type(error)(f"{name}: {error}") from None
-
-
-MOST_ROWS = 1_000_000
-"""Rows from which a schema is inferred at most."""
 
 
 def first_rows(table: RealTable) -> tuple[pd.DataFrame, bool]:

@@ -43,6 +43,9 @@ WAIT_S = 30.0
 """Seconds that a new start waits for the processes of one that was killed."""
 PROCESSES = "processes"
 """What counts parts of a table on this machine."""
+GRACE_S = 10.0
+"""Seconds that a process may take to end before it is killed."""
+LOOK_EVERY_S = 0.05
 
 
 class Work(Protocol):
@@ -184,11 +187,6 @@ def wait_for_workers(locks: Path, out: Path) -> None:
             raise OutputError(
                 f"a process of an earlier start is still at work on --out {str(out)!r}; wait for it, or end it"
             ) from None
-
-
-GRACE_S = 10.0
-"""Seconds that a process may take to end before it is killed."""
-LOOK_EVERY_S = 0.05
 
 
 @dataclass

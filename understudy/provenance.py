@@ -53,6 +53,12 @@ PACKAGES = (
     "numpy", "pandas", "scipy", "scikit-learn", "pyarrow", "pydantic", "opendp", "dp-accounting",
     "safetensors", "torch", "opacus", "cryptography",
 )  # fmt: skip
+FILE_VARIABLE = "UNDERSTUDY_ATTEMPTS_FILE"
+_LINE = {"table": str, "attempt": str, "tables": int, "at": str}
+PATIENCE_S = 10.0
+"""Seconds that another process that counts is waited for."""
+MODELS = "models.jsonl"
+_OF_MODEL = {"model": str, "train": str, "columns": str}
 
 
 def versions() -> dict[str, str]:
@@ -173,12 +179,6 @@ def with_inputs(known: Provenance, inputs: Mapping[str, GivenFile]) -> Provenanc
     return replace(known, run_id=run_id, evaluated_at=evaluated_at, versions=versions(), **hashes)
 
 
-FILE_VARIABLE = "UNDERSTUDY_ATTEMPTS_FILE"
-_LINE = {"table": str, "attempt": str, "tables": int, "at": str}
-PATIENCE_S = 10.0
-"""Seconds that another process that counts is waited for."""
-
-
 def count_attempt(print_of_table: str, schema: Schema, *, attempt: str, n_tables: int) -> CountedAttempts | None:
     """The attempts on a table with this one among them; `None` where they cannot be counted.
 
@@ -195,10 +195,6 @@ def count_attempt(print_of_table: str, schema: Schema, *, attempt: str, n_tables
     of_table = [line for line in lines if line["table"] == print_of_table]
     of_name = [line for line in lines if schema.dataset is not None and line.items() >= name.items()]
     return CountedAttempts(*_counted(of_table), by_name=EvaluationCounts(*_counted(of_name)) if of_name else None)
-
-
-MODELS = "models.jsonl"
-_OF_MODEL = {"model": str, "train": str, "columns": str}
 
 
 def note_training(model: Path, train: str, schema: Schema) -> None:

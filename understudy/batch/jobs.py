@@ -37,6 +37,19 @@ SUMMARY_JSON, SUMMARY_CSV = "summary.json", "summary.csv"
 OWN = ".batch"
 MOST_BYTES = 100
 """Of a name: unfinished work and files that are being written lengthen it, and file systems end at 255."""
+PASSED, FAIL, OPEN, NO_VERDICT = "PASS", "FAIL", "INCONCLUSIVE", "no verdict"
+BAD, CRASHED, KILLED = "bad input", "internal error", "killed by signal"
+NOT_STARTED = "not started"
+CODES = {PASSED: DONE, NO_VERDICT: DONE, FAIL: FAILED, BAD: BAD_INPUT, OPEN: INCONCLUSIVE}
+"""The exit code of a state; of every other it is that of an internal error."""
+WORST_FIRST = (INTERNAL_ERROR, BAD_INPUT, FAILED, INCONCLUSIVE)
+"""Exit codes of jobs, the worst first. Jobs without an answer outrank answers, since the answers are not all there."""
+GO_ON = "the same command goes on from its unfinished work"
+TAIL_BYTES = 64 * 1024
+MOST_CHARACTERS = 500
+HEADINGS = ("job", "state", "policy", "epsilon in all", "seconds", "output", "why")
+MOST_SHOWN = 90
+"""Characters of an error or a reason in a table on a terminal; the rest is in the files."""
 
 
 @dataclass(frozen=True)
@@ -169,20 +182,6 @@ def rests_on_expired_waiver(judged: Mapping[str, Any], today: date) -> bool:
         return True
 
 
-PASSED, FAIL, OPEN, NO_VERDICT = "PASS", "FAIL", "INCONCLUSIVE", "no verdict"
-BAD, CRASHED, KILLED = "bad input", "internal error", "killed by signal"
-NOT_STARTED = "not started"
-
-CODES = {PASSED: DONE, NO_VERDICT: DONE, FAIL: FAILED, BAD: BAD_INPUT, OPEN: INCONCLUSIVE}
-"""The exit code of a state; of every other it is that of an internal error."""
-WORST_FIRST = (INTERNAL_ERROR, BAD_INPUT, FAILED, INCONCLUSIVE)
-"""Exit codes of jobs, the worst first. Jobs without an answer outrank answers, since the answers are not all there."""
-
-GO_ON = "the same command goes on from its unfinished work"
-TAIL_BYTES = 64 * 1024
-MOST_CHARACTERS = 500
-
-
 @dataclass(frozen=True)
 class JobOutcome:
     name: str
@@ -310,11 +309,6 @@ def _drawn(evaluation: Mapping[str, Any]) -> float | None:
     stated.append((known.get("released_numbers") or {}).get("statement"))
     drawn = [float(part["epsilon"]) for part in stated if part]
     return sum(drawn) if drawn else None
-
-
-HEADINGS = ("job", "state", "policy", "epsilon in all", "seconds", "output", "why")
-MOST_SHOWN = 90
-"""Characters of an error or a reason in a table on a terminal; the rest is in the files."""
 
 
 def content_of(outcomes: Sequence[JobOutcome], code: int, began: str) -> dict[str, Any]:

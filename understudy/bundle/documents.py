@@ -1,4 +1,7 @@
-"""The documents of a bundle: in-toto Statements of one form, each beside the DSSE envelope that it is signed in.
+"""A bundle's files as they really lie in a folder, its signed documents, and the Ed25519 keys that sign them.
+
+No link is ever followed, and no pipe is waited for. Documents are in-toto Statements of one form, each beside the DSSE
+envelope that it is signed in.
 
 ::
 
@@ -8,8 +11,11 @@
 An envelope without a signature shows accidents alone. `securesystemslib` makes and verifies envelopes; what it reads
 generously, such as Base64 with other bytes in between, is held to the one form that it writes, so that no byte is free.
 
+Keys are what openssl makes and reads: PEM with PKCS 8 for the private key, SubjectPublicKeyInfo for the public one. A
+fingerprint is the SHA-256 of the public key's DER form, which
+``openssl pkey -pubin -in KEY.pub -outform DER | sha256sum`` gives too.
 Source: "in-toto Attestation Framework", version 1, https://github.com/in-toto/attestation/tree/main/spec/v1; "DSSE:
-Dead Simple Signing Envelope", version 1.0, https://github.com/secure-systems-lab/dsse.
+Dead Simple Signing Envelope", version 1.0, https://github.com/secure-systems-lab/dsse; RFC 8032 (Ed25519).
 """
 
 import hashlib
@@ -38,6 +44,16 @@ from understudy.console import printable
 
 FILE, FOLDER, LINK = "a file", "a folder", "a link"
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+PASSPHRASE_VARIABLE = "UNDERSTUDY_SIGN_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable, not its value
+PUBLIC_SUFFIX = ".pub"
+KEY_LIMIT_BYTES = 64 * 1024
+MAKE_ONE = "pass one that `understudy key FILE` or `openssl genpkey -algorithm ed25519` makes"
+SIGNATURE = ".sig"
+LIMIT_BYTES = 16 * 2**20
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+STATEMENT_TYPE: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 in hexadecimal.")]
+Kind = Literal["changed", "missing", "added", "unsigned", "another key", "withdrawn", "expired", "not fit"]
 
 
 class BundleError(BadInput):
@@ -96,12 +112,6 @@ def _open_plain(path: Path) -> tuple[int, int]:
 def is_there(path: Path) -> bool:
     """True where anything has this name, if only a link that leads nowhere."""
     return os.path.lexists(path)
-
-
-PASSPHRASE_VARIABLE = "UNDERSTUDY_SIGN_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable, not its value
-PUBLIC_SUFFIX = ".pub"
-KEY_LIMIT_BYTES = 64 * 1024
-MAKE_ONE = "pass one that `understudy key FILE` or `openssl genpkey -algorithm ed25519` makes"
 
 
 class Signer(CryptoSigner):
@@ -200,14 +210,6 @@ def _read_key(path: Path) -> bytes:
         raise BundleError(f"the key cannot be used: path={str(path)!r}{why}") from None
 
 
-SIGNATURE = ".sig"
-LIMIT_BYTES = 16 * 2**20
-PAYLOAD_TYPE = "application/vnd.in-toto+json"
-STATEMENT_TYPE: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
-
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 in hexadecimal.")]
-
-
 class Digests(Frozen):
     """The digest of a file."""
 
@@ -255,7 +257,6 @@ class Statement(Frozen):
 
 
 D = TypeVar("D", bound=Statement)
-Kind = Literal["changed", "missing", "added", "unsigned", "another key", "withdrawn", "expired", "not fit"]
 
 
 @dataclass(frozen=True)

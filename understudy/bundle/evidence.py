@@ -49,6 +49,18 @@ from understudy.provenance import sha256
 
 CARDS = "cards"
 PUBLIC_YAML, PUBLIC_MARKDOWN = "model-card.yaml", "README.md"
+REPORT, EVALUATION, VERDICT, JUNIT = "report.html", "evaluation.json", "verdict.json", "junit.xml"
+SCHEMA = "schema.toml"
+PUBLIC = ("made_at", "valid_until", "run_id", "title", "dataset", "unit", "policy", "release")
+"""What the manifest to hand on says of the same as the internal one."""
+PUBLIC_REPORT, NUMBERS = "report-to-hand-on.html", "released.json"
+PUBLIC_NOTICE = (
+    "Public: every number here was released under a budget of its own; the statements say which, how and at what cost. "
+    "Price them anew with `understudy ledger show --release released.json --candidate NAME`."
+)
+ALONE, BOTH = "published numbers", "the table and the published numbers"
+"""Names of the statements that have no label."""
+SUFFIXES = (".csv.gz", ".csv", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -76,9 +88,6 @@ def size_of(path: Path) -> tuple[int, int]:
     """Rows and columns of a synthetic table's file, or folder of parts."""
     table = Table.of(path)
     return sum(n for part in table.parts for _, n in part()), len(table.names)
-
-
-REPORT, EVALUATION, VERDICT, JUNIT = "report.html", "evaluation.json", "verdict.json", "junit.xml"
 
 
 @dataclass(frozen=True)
@@ -142,13 +151,6 @@ def write_verdict(delivery: Delivery, folder: Path, public: Outcome | None = Non
 def _write(path: Path, text: str) -> None:
     with whole_file(path) as beside:
         beside.write_text(text, encoding="utf-8")
-
-
-SCHEMA = "schema.toml"
-
-
-PUBLIC = ("made_at", "valid_until", "run_id", "title", "dataset", "unit", "policy", "release")
-"""What the manifest to hand on says of the same as the internal one."""
 
 
 def write_evidence(
@@ -217,15 +219,6 @@ def write_public_folder(delivery: Delivery, folder: Path, about: About, signer: 
     return public_verdict(facts).outcome
 
 
-PUBLIC_REPORT, NUMBERS = "report-to-hand-on.html", "released.json"
-PUBLIC_NOTICE = (
-    "Public: every number here was released under a budget of its own; the statements say which, how and at what cost. "
-    "Price them anew with `understudy ledger show --release released.json --candidate NAME`."
-)
-ALONE, BOTH = "published numbers", "the table and the published numbers"
-"""Names of the statements that have no label."""
-
-
 def write_public(facts: PublicFacts, folder: Path) -> None:
     """`report-to-hand-on.html`, and `released.json` where numbers were released; each file whole or not there."""
     write_public_html(facts, folder / PUBLIC_REPORT)
@@ -248,9 +241,6 @@ def released_json(facts: PublicFacts, published: Publication) -> str:
         "candidates": candidates,
     }
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
-
-
-SUFFIXES = (".csv.gz", ".csv", ".parquet")
 
 
 @dataclass(frozen=True)

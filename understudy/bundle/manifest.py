@@ -1,6 +1,10 @@
-"""The manifest: what is in a bundle, byte for byte, and in brief what it is the evidence of.
+"""The manifest: what is in a bundle, byte for byte, in brief what it is evidence of, and what people decide of it.
 
-Sealing writes it, as the last thing that is done to a bundle: from then on every byte is accounted for.
+Sealing writes the manifest, as the last thing that is done to a bundle: from then on every byte is accounted for. What
+comes later is about it. In a sign-off somebody answers, in a role and until a date, for the release of one table; two
+people have to. A withdrawal says that a bundle is not to be relied on any more, for good. The register is a file of
+lines, each the envelope of a withdrawal, that an organization publishes and that `verify` asks: a copy that was made
+before a withdrawal says nothing of it, and the register does, by the manifest's digest.
 """
 
 import fcntl
@@ -51,6 +55,9 @@ LONGEST = 1024
 """Characters of a path: other systems open no longer ones."""
 
 Moment = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$", description="UTC.")]
+REGISTER_LIMIT_BYTES = 64 * 2**20
+Register = Mapping[str, tuple["Withdrawal", ...]]
+"""Withdrawals by the digest of the manifest: anybody may have signed them."""
 
 
 class Annotations(Frozen):
@@ -230,11 +237,6 @@ def sealed_digest(folder: Path) -> str:
 
 def rules_of(policy: Policy) -> Rules:
     return Rules(name=policy.name, version=policy.version, audience=policy.audience)
-
-
-REGISTER_LIMIT_BYTES = 64 * 2**20
-Register = Mapping[str, tuple["Withdrawal", ...]]
-"""Withdrawals by the digest of the manifest: anybody may have signed them."""
 
 
 class Person(Frozen):

@@ -41,6 +41,12 @@ _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 MARKER = '__distribution__ = "understudy-tables"'
 """A line of our `evaluate/__init__.py` that no other package of that name has."""
+ROOT_HELP = """A real table goes in; a synthetic table comes out, with the evidence for deciding on its release.
+
+Anywhere on the line: --quiet says nothing but errors, --json prints one JSON object on standard output (all else goes
+to standard error), --debug shows the traceback of an internal error, which may hold values of the table.
+
+Exit codes: 0 done or PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE, 4 internal error."""
 
 
 class Root(TyperGroup):
@@ -146,13 +152,6 @@ def _broke(error: Exception, console: Console) -> int:
     again = "run again with --debug for a traceback, which may hold values of the table"
     return console.error(_told(f"internal error ({type(error).__name__})", error, again), INTERNAL_ERROR)
 
-
-ROOT_HELP = """A real table goes in; a synthetic table comes out, with the evidence for deciding on its release.
-
-Anywhere on the line: --quiet says nothing but errors, --json prints one JSON object on standard output (all else goes
-to standard error), --debug shows the traceback of an internal error, which may hold values of the table.
-
-Exit codes: 0 done or PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE, 4 internal error."""
 
 app = typer.Typer(
     name="understudy",

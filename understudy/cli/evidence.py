@@ -45,6 +45,10 @@ CARD = "Example: understudy card evaluation.json --candidate mst --out mst.md"
 
 EvaluationFile = Annotated[Path, arg("What `understudy evaluate` wrote.")]
 WaiverFile = Annotated[Path | None, opt("Rules that a named person answers for, until a date.", "--waivers")]
+COMPARE = (
+    "Example: understudy compare acme.csv beta.parquet --real parts/train.csv --holdout parts/holdout.csv "
+    "--schema patients.schema.toml --claims claims.toml --out out/comparison"
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -348,12 +352,6 @@ def card(  # noqa: PLR0913 - options of the command line
     console.say(f"Card: {out}")
     console.result({"card": [str(path) for path in written], "form": content.form})
     return 0
-
-
-COMPARE = (
-    "Example: understudy compare acme.csv beta.parquet --real parts/train.csv --holdout parts/holdout.csv "
-    "--schema patients.schema.toml --claims claims.toml --out out/comparison"
-)
 
 
 def a_delivery(text: str) -> Path:

@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 
 IN_BRIEF = ("utility.tstr.boosting", "columns.tvd.excess", "pairs.tvd.excess", "privacy.membership.auc")
 """The measures of a sweep that a terminal has room for."""
+WHAT_IS_DECLARED = (
+    "A fit with an epsilon reads nothing off the table but under its budget. So you say what is public without it:",
+    "  kinds: that these columns are of these kinds, with these decimals, and may be missing where it says so",
+    "  n_units: how many people (or rows) there may be; the guarantee is about one more or one fewer of them",
+    "  limits: whose bounds and categories everybody may know; all others, and frequent values that you name, "
+    "are measured under the budget",
+    "  nothing else: whoever declares what is secret gives it away, and no epsilon counts that",
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -410,16 +418,6 @@ def _tell_schema(start: "QuickStart", console: Console) -> None:
     console.say(f"  unit of privacy: {unit}; target: {target}")
     if schema.order is not None:
         console.say(f"  these rows follow each other by {schema.order!r} (--no-order: they do not)")
-
-
-WHAT_IS_DECLARED = (
-    "A fit with an epsilon reads nothing off the table but under its budget. So you say what is public without it:",
-    "  kinds: that these columns are of these kinds, with these decimals, and may be missing where it says so",
-    "  n_units: how many people (or rows) there may be; the guarantee is about one more or one fewer of them",
-    "  limits: whose bounds and categories everybody may know; all others, and frequent values that you name, "
-    "are measured under the budget",
-    "  nothing else: whoever declares what is secret gives it away, and no epsilon counts that",
-)
 
 
 def _declared(start: "QuickStart", epsilon: float) -> "QuickStart":

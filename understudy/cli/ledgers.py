@@ -28,6 +28,7 @@ Url = Annotated[
 ]
 Name = Annotated[str, arg("Declared name of the dataset.")]
 MaybeName = Annotated[str | None, arg("Declared name of the dataset.")]
+AUDIT = "Example: understudy audit --generator mst --epsilon 3 --schema patients.schema.toml --out audit.json"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -312,9 +313,6 @@ def _finite(content: Any) -> Any:
     if isinstance(content, dict):
         return {f"{key:g}" if isinstance(key, float) else str(key): _finite(value) for key, value in content.items()}
     return None if isinstance(content, float) and not math.isfinite(content) else content
-
-
-AUDIT = "Example: understudy audit --generator mst --epsilon 3 --schema patients.schema.toml --out audit.json"
 
 
 def audit(  # noqa: PLR0913 - options of the command line

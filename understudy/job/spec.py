@@ -36,6 +36,17 @@ from understudy.job import MAX_SEED
 if TYPE_CHECKING:
     from synth.dp.schedule import Schedule
 
+NONE = "none"
+"""The text for a fit without epsilon in a list of epsilons."""
+TABLES = ("workload", "text")
+"""Parameters of a generator that are tables of TOML."""
+MOST_SEEDS = 100
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED, strict=True)]
+Seeds = Annotated[tuple[Seed, ...], Field(min_length=1, max_length=MOST_SEEDS)]
+Count = Annotated[int, Field(ge=1, le=MOST_SEEDS, strict=True)]
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""The pattern of a generator's label, which also names files."""
+
 
 @dataclass(frozen=True)
 class Tracked:
@@ -81,12 +92,6 @@ class BroughtByExtras:
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         known = [handler(tracker.__pydantic_core_schema__) for tracker in extras.load("tracker").values()]
         return {"anyOf": known} if known else {"not": {}}
-
-
-NONE = "none"
-"""The text for a fit without epsilon in a list of epsilons."""
-TABLES = ("workload", "text")
-"""Parameters of a generator that are tables of TOML."""
 
 
 class GeneratorSpec(BaseModel):
@@ -142,13 +147,6 @@ def epsilon_list(value: Any) -> tuple[float | None, ...]:
     if len({setting_label("", epsilon) for epsilon in epsilons}) < len(epsilons):
         raise ValueError("epsilon holds the same value twice; name each once, and use sweep.seeds to repeat fits")
     return epsilons
-
-
-MOST_SEEDS = 100
-
-Seed = Annotated[int, Field(ge=0, le=MAX_SEED, strict=True)]
-Seeds = Annotated[tuple[Seed, ...], Field(min_length=1, max_length=MOST_SEEDS)]
-Count = Annotated[int, Field(ge=1, le=MOST_SEEDS, strict=True)]
 
 
 def _counted(value: Any) -> Any:
@@ -236,10 +234,6 @@ def composed(schedules: Mapping[str, "Schedule"]) -> ComposedClaim | None:
     # The deltas that mechanisms have themselves add up over fits, and half of the delta is left to all else.
     delta = max(2 * sum(event.delta for event in events), *(schedule.delta for schedule in schedules.values()))
     return ComposedClaim(schedule_of(events, delta).epsilon, delta, len(schedules))
-
-
-LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""The pattern of a generator's label, which also names files."""
 
 
 class TableSpec(Frozen):

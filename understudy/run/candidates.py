@@ -40,6 +40,7 @@ Stage = Callable[[str], AbstractContextManager[Progress]]
 """Opens a stage by its name, and gives what is told the share done."""
 
 SYNTHETIC = "synthetic"
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -174,9 +175,6 @@ class CandidateWork:
             )
         sides = stages.split(plan, stages.read(plan, self.work.folder))
         return CandidateContext(plan, self.work, sides, lambda _: nullcontext(quiet))
-
-
-MOST_NAMED = 5
 
 
 class LostCandidates(BadInput):

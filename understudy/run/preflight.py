@@ -45,6 +45,13 @@ FEW_UNITS = 5000
 """Fewer units than this are called few."""
 DROWNED_SHARE = 0.05
 """Noise whose standard deviation is beyond this share of the units is called large."""
+Z = float(special.ndtri(0.975))
+STEP, MOST_TIMES = 1.25, 1_000.0
+"""The growth of the number of units until a rule could pass, and the largest multiple that is tried."""
+LARGER_SHARES = (0.3, 0.4, 0.5)
+EQUAL_ROWS = tuple(f"privacy.copies{of}" for of in ("", ".excess", ".unique.excess"))
+"""Shares of synthetic rows that are equal to a real one."""
+VALID_ROWS = "validity.rows"
 
 
 @dataclass(frozen=True)
@@ -171,15 +178,6 @@ def _of_all(intent: Intent) -> Iterator[str]:
 
 def _listed(intent: Intent, labels: list[str]) -> str:
     return ", ".join(f"generators.{label}" if label else intent.generators[label].name for label in labels)
-
-
-Z = float(special.ndtri(0.975))
-STEP, MOST_TIMES = 1.25, 1_000.0
-"""The growth of the number of units until a rule could pass, and the largest multiple that is tried."""
-LARGER_SHARES = (0.3, 0.4, 0.5)
-EQUAL_ROWS = tuple(f"privacy.copies{of}" for of in ("", ".excess", ".unique.excess"))
-"""Shares of synthetic rows that are equal to a real one."""
-VALID_ROWS = "validity.rows"
 
 
 @dataclass(frozen=True)

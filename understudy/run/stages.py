@@ -40,6 +40,7 @@ FALSE_ALARMS = (
 """As `evaluate.privacy.audit.white_box` has it, with the confidence of 99% of every audit in a run."""
 CALIBRATED = 0.05
 """The share by which a claim may lie below its target: noise is calibrated to the target from below."""
+SHADOW = "privacy.shadow"
 
 
 def audit_claim(
@@ -97,9 +98,6 @@ def claim_of(model: Model, statement: PrivacyStatement) -> tuple[PrivateGenerato
             f"epsilon={target[0]:g} at delta={target[1]:g}; fit it again"
         )
     return chosen, model.schema
-
-
-SHADOW = "privacy.shadow"
 
 
 def shadow_attacked(

@@ -1,4 +1,4 @@
-"""The comparison of vendors, from files to an evaluation with its ranking: one unusable table never stops the others.
+"""The comparison of vendors, from files to a sealed folder with its ranking: one unusable table never stops the others.
 
 Every table is measured on the same terms and judged before it is ranked.
 """
@@ -62,6 +62,17 @@ from understudy.vendors.submission import (
 
 T = TypeVar("T")
 PERSONAL = "privacy.personal"
+EXPOSURE = "privacy.membership.auc"
+UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
+"""Measures of utility for the picture: the first that every table in it has."""
+TABLE = "comparison.csv"
+TITLE = "Comparison of vendors"
+NOTICE = "internal: reads real rows"
+FORMULAS = "cells that a spreadsheet runs as formulas"
+COLUMNS = (
+    "vendor", "file", "standing", "place", "group", "verdict", "claimed_epsilon_unverified", "claimed_delta_unverified",
+    "rows_delivered", "rows_compared", "missing_columns", "extra_columns", "formula_cells", "same_as",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -112,11 +123,6 @@ def measure(bench: VendorContext, offered: DeliveredTable, n_rows: int) -> Measu
     tables.kept.clear()
     fidelity = fidelity_findings(candidate, bench.policy, bench.facts)
     return MeasuredVendor(lacking_columns(candidate, offered.lacking), figures, barred, left_open, own, fidelity)
-
-
-EXPOSURE = "privacy.membership.auc"
-UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
-"""Measures of utility for the picture: the first that every table in it has."""
 
 
 def picture(candidates: Sequence[Candidate], standings: Mapping[str, Standing]) -> Picture | None:
@@ -284,16 +290,6 @@ def _ranking(
     terms = ComparisonTerms(n_rows, asked.rows, len(bench.train), asked.options.seed, policy.name)
     standings = {vendor.name: vendor.standing for vendor in vendors}
     return VendorRanking(terms, vendors, order, picture([each.candidate for each in measured.values()], standings))
-
-
-TABLE = "comparison.csv"
-TITLE = "Comparison of vendors"
-NOTICE = "internal: reads real rows"
-FORMULAS = "cells that a spreadsheet runs as formulas"
-COLUMNS = (
-    "vendor", "file", "standing", "place", "group", "verdict", "claimed_epsilon_unverified", "claimed_delta_unverified",
-    "rows_delivered", "rows_compared", "missing_columns", "extra_columns", "formula_cells", "same_as",
-)  # fmt: skip
 
 
 def deliver_comparison(comparison: VendorComparison, seed: int, folder: Path, signer: Signer | None = None) -> None:

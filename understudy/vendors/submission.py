@@ -27,6 +27,9 @@ from synth.table.translating import translate
 from synth.validation import Frozen, read_toml, sentence
 from understudy.data import read_digested
 
+LEAST_SHARE = 0.1
+"""Of the rows of train: a table with fewer is not compared, as it would cut all others down to its size."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -107,10 +110,6 @@ def read_claims(path: Path, names: Mapping[str, Any]) -> dict[str, dict[str, Any
         except ValidationError as error:
             raise JobError(f"the claims of {name!r} cannot be used: {sentence(error, VendorClaim)}") from None
     return claims
-
-
-LEAST_SHARE = 0.1
-"""Of the rows of train: a table with fewer is not compared, as it would cut all others down to its size."""
 
 
 @dataclass(frozen=True)
