@@ -107,7 +107,7 @@ def furnished(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def market(tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    """Three of our generators, a cheat of each kind, and files that are off."""
+    """Two of our generators, a cheat of each kind, and files that are off."""
     workspace, ran = shared_run(tmp_path_factory, "market", compared_market)
     return Compared(workspace.folder, ran.exit_code, ran.stdout, ran.stderr)
 
@@ -118,7 +118,6 @@ def compared_market(folder: Path) -> Ran:
     for label, name, parameters in (
         ("independent", "independent", {}),
         ("mst", "mst", {"epsilon": 5.0}),
-        ("aim", "aim", {"epsilon": 5.0}),
     ):
         model = generator(name, **parameters).fit(train, schema, seed=1)
         model.sample(N_TRAIN, seed=2).to_csv(folder / f"{label}.csv", index=False)
@@ -140,7 +139,7 @@ def compared_market(folder: Path) -> Ran:
     }
     (folder / "claims.toml").write_text(tomli_w.dumps(claims), encoding="utf-8")
     tables = [
-        "independent.csv", "mst.csv", "aim.csv", "cheat.parquet", "diluted.csv.gz", "leaked.csv", "constant.csv",
+        "independent.csv", "mst.csv", "cheat.parquet", "diluted.csv.gz", "leaked.csv", "constant.csv",
         "renamed.csv", "incomplete.csv", "empty.csv",
     ]  # fmt: skip
     chosen = [part for measure in MEASURES for part in ("--measure", measure)]
