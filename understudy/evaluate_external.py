@@ -123,7 +123,14 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
 
 def _by_name(offer: Offer) -> dict[str, RealTable]:
     """The synthetic tables by their names, of an offer that goes together."""
-    tables = {_name_of(table): table for table in map(find_table, map(str, offer.synthetic))}
+    tables = {}
+    for table in map(find_table, map(str, offer.synthetic)):
+        path = Path(table.address)
+
+        name = (
+            path.name if path.is_dir() else path.name.removesuffix(".gz").removesuffix(path.suffix).removesuffix(".csv")
+        )
+        tables[table.shown.rpartition("#")[2] if table.is_database else name] = table
     if len(tables) < len(offer.synthetic):
         raise JobError("two synthetic tables have the same file name, and each goes by its own; rename one")
     if offer.model is not None and len(tables) > 1:
@@ -140,14 +147,6 @@ def _name_of_content(table: RealTable, schema: Schema, key: bytes, limits: SizeL
     if table.is_database:
         return provenance.fingerprint(Rows.of(table.address, schema), schema, key)
     return digest(Path(table.address), limits)
-
-
-def _name_of(table: RealTable) -> str:
-    """The name of a synthetic table: its file's or folder's, or its own in its database."""
-    if table.is_database:
-        return table.shown.rpartition("#")[2]
-    path = Path(table.address)
-    return path.name if path.is_dir() else path.name.removesuffix(".gz").removesuffix(path.suffix).removesuffix(".csv")
 
 
 def unverified(offer: Offer) -> tuple[str, ...]:

@@ -71,7 +71,10 @@ class Handing:
     holdout_share: float | None = None
 
     def facts(self, table: Path | None, file: str | None) -> CardFacts:
-        n_rows, n_columns = (None, None) if table is None else size_of(table)
+        n_rows = n_columns = None
+        if table is not None:
+            rows = Table.of(table)
+            n_rows, n_columns = sum(n for part in rows.parts for _, n in part()), len(rows.names)
         return CardFacts(datetime.now(UTC).date(), self.terms, file, n_rows, n_columns, self.holdout_share)
 
 
@@ -82,12 +85,6 @@ def file_name(name: str, index: int) -> str:
     ('mst', 'table-2')
     """
     return name if LABEL.fullmatch(name) is not None else f"table-{index}"
-
-
-def size_of(path: Path) -> tuple[int, int]:
-    """Rows and columns of a synthetic table's file, or folder of parts."""
-    table = Table.of(path)
-    return sum(n for part in table.parts for _, n in part()), len(table.names)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,8 @@ def run(
 
     console = console_of(ctx)
     signer = signer_of(sign_key, console)
-    folder = out or _free(job)
+    names = (job.stem if n == 1 else f"{job.stem}-{n}" for n in itertools.count(1))
+    folder = out or next(Path(name) for name in names if not Path(name).exists())
     if (kind := kind_of(job)) is not None:
         options = {"restart": restart, "workers": workers, "executor": executor}
         return kind.run(job, folder, console, signer, is_named=out is not None, **options)
@@ -103,12 +104,6 @@ def planned(job: Path, folder: Path, console: Console) -> int:
     console.say(f"This is the plan, and nothing was run. To run it: understudy run {job} --out {folder}")
     console.result({"planned": True, "out": str(folder), "exit_code": 0})
     return 0
-
-
-def _free(job: Path) -> Path:
-    """A folder that a run could make here, named after its job."""
-    names = (job.stem if n == 1 else f"{job.stem}-{n}" for n in itertools.count(1))
-    return next(Path(name) for name in names if not Path(name).exists())
 
 
 def show_plan(plan: "Plan", console: Console) -> None:

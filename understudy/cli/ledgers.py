@@ -153,13 +153,17 @@ def reserve(
     from synth.dp.ledger import Request
     from synth.dp.schedule_file import read_schedule
     from synth.dp.statement import IN_LEDGER
+    from synth.errors import LedgerError
 
     console, ledger = console_of(ctx), _ledger(url)
     schedule = read_schedule(plan)
+    units = [holding.unit for holding in _holdings(ledger, name)]
+    if unit is None and len(units) > 1:
+        raise LedgerError(f"dataset={name!r} has totals for unit={', '.join(map(repr, units))}; pass one as --unit")
     request = Request(
         token=token or secrets.token_hex(16),
         dataset=name,
-        unit=unit or _only_unit(ledger, name),
+        unit=unit or units[0],
         what=what,
         curve=schedule.curve,
         schedule_hash=schedule.digest,
@@ -205,15 +209,6 @@ def _holdings(ledger: "Ledger", name: str | None) -> "list[Holding]":
     if name is not None:
         ledger.history(name)
     return [holding for holding in ledger.holdings() if name is None or holding.dataset == named(name, "dataset")]
-
-
-def _only_unit(ledger: "Ledger", name: str) -> str:
-    from synth.errors import LedgerError
-
-    units = [holding.unit for holding in _holdings(ledger, name)]
-    if len(units) > 1:
-        raise LedgerError(f"dataset={name!r} has totals for unit={', '.join(map(repr, units))}; pass one as --unit")
-    return units[0]
 
 
 def _holding(holding: "Holding") -> dict[str, Any]:

@@ -217,18 +217,13 @@ def beyond_reach(policy: Policy, sizes: Mapping[str, Size], limits: "Mapping[str
     for rule in policy.rules:
         if rule.severity != "fail" or rule.subject:
             continue
-        left = [
-            label for label, size in sizes.items() if not could_pass(rule, size) and not _proves(limits[label], rule)
-        ]
+        proven = {label: None if limit is None else most_of(limit, rule.measure) for label, limit in limits.items()}
+        kept = {label for label, most in proven.items() if most is not None and rule.keeps(most)}
+        left = [label for label, size in sizes.items() if label not in kept and not could_pass(rule, size)]
         ends = {label: unfavorable(rule.measure, sizes[label]) or 0.0 for label in left}
         if left:
             worst = max(left, key=lambda label: ends[label] if rule.direction == "lower" else -ends[label])
             yield _told(rule, ends[worst], policy, sizes[worst], left if len(left) < len(sizes) else [])
-
-
-def _proves(limit: "TradeOff | None", rule: Rule) -> bool:
-    most = None if limit is None else most_of(limit, rule.measure)
-    return most is not None and rule.keeps(most)
 
 
 def could_pass(rule: Rule, size: Size) -> bool:

@@ -273,18 +273,16 @@ def _why(findings: list[Finding]) -> str:
     return "; ".join(dict.fromkeys(reasons))
 
 
-def _keeps(fidelity: Sequence[Finding]) -> bool | None:
-    """True where a table passes every rule on fidelity, False where it fails one, `None` where that is open."""
-    outcomes = {finding.outcome for finding in fidelity}
-    return False if "FAIL" in outcomes else True if outcomes == {"PASS"} else None
-
-
 def _ranking(
     bench: VendorContext, vendors: tuple[VendorResult, ...], measured: Mapping[str, MeasuredVendor], n_rows: int
 ) -> VendorRanking:
     """The ranking: what is the same for all, how each came out, and the order of those that are left."""
     left = {v.name: measured[v.name] for v in vendors if v.standing == "ranked"}
-    keeps = {name: _keeps(each.fidelity) for name, each in left.items()}
+    # True where a table passes every rule on fidelity, False where it fails one, `None` where that is open.
+    outcomes = {name: {finding.outcome for finding in each.fidelity} for name, each in left.items()}
+    keeps = {
+        name: False if "FAIL" in of_all else True if of_all == {"PASS"} else None for name, of_all in outcomes.items()
+    }
     order = ranked({name: each.figures for name, each in left.items() if each.figures is not None}, keeps)
     asked, policy = bench.asked, bench.policy
     terms = ComparisonTerms(n_rows, asked.rows, len(bench.train), asked.options.seed, policy.name)

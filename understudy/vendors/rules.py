@@ -75,17 +75,13 @@ def _returned(tables: Tables, delivered: pd.DataFrame) -> Estimate:
     shares = []
     for hashes in (tables.hashes("train"), tables.hashes("holdout")):
         keys = hashes.keys
-        alone = np.isin(keys, _once(keys))
+        distinct, counts = np.unique(keys, return_counts=True)
+        alone = np.isin(keys, distinct[counts == 1])
         units = pd.factorize(hashes.units[alone])[0]
         shares.append(clustered(np.isin(keys[alone], there), units) if alone.any() else (0.0, 0.0, 0.0))
     value, low, high = newcombe(*shares)
     note = f"share of training rows that stand in all {len(delivered):,} delivered rows, less that of held-out rows"
     return Estimate(COPIED, value, tables.n_all("train"), "lower", low=low, high=high, reference=0.0, note=note)
-
-
-def _once(keys: np.ndarray) -> np.ndarray:
-    distinct, counts = np.unique(keys, return_counts=True)
-    return np.asarray(distinct[counts == 1])
 
 
 def barring(
@@ -104,12 +100,9 @@ def barring(
 
 def fidelity_findings(candidate: Candidate, policy: Policy, real: RealFacts) -> list[Finding]:
     """The binding findings on fidelity of all columns: a table that breaks one stands behind those that keep all."""
+    fidelity = {name for name, metric in CATALOG.items() if metric.by.startswith("fidelity.")}
     findings = judge_candidate(candidate, policy, real=real).findings
-    return [f for f in findings if f.binding and _by(f.rule.measure).startswith("fidelity.")]
-
-
-def _by(measure: str) -> str:
-    return CATALOG[measure].by if measure in CATALOG else ""
+    return [f for f in findings if f.binding and f.rule.measure in fidelity]
 
 
 def lacking_columns(candidate: Candidate, lacking: tuple[str, ...]) -> Candidate:
