@@ -126,11 +126,12 @@ def _by_name(offer: Offer) -> dict[str, RealTable]:
     tables = {}
     for table in map(find_table, map(str, offer.synthetic)):
         path = Path(table.address)
-
-        name = (
-            path.name if path.is_dir() else path.name.removesuffix(".gz").removesuffix(path.suffix).removesuffix(".csv")
-        )
-        tables[table.shown.rpartition("#")[2] if table.is_database else name] = table
+        name = path.name
+        if table.is_database:
+            name = table.shown.rpartition("#")[2]
+        elif not path.is_dir():
+            name = name.removesuffix(".gz").removesuffix(path.suffix).removesuffix(".csv")
+        tables[name] = table
     if len(tables) < len(offer.synthetic):
         raise JobError("two synthetic tables have the same file name, and each goes by its own; rename one")
     if offer.model is not None and len(tables) > 1:
