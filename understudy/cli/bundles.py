@@ -94,7 +94,7 @@ def sign_off(  # noqa: PLR0913 - options of the command line
 
     Each of the two gives this command, with a key of their own.
     """
-    from understudy.bundle.acts import sign_off as sign
+    from understudy.bundle.verification import sign_off as sign
 
     console = console_of(ctx)
     signer, until = signer_of(key, console), None if expires is None else expires.date()
@@ -120,7 +120,7 @@ def withdraw(
     register: Register = None,
 ) -> int:
     """Withdraw a bundle, and the bundle to hand on in it, for good. A register tells those who hold a copy."""
-    from understudy.bundle.acts import withdraw as take_back
+    from understudy.bundle.verification import withdraw as take_back
 
     console = console_of(ctx)
     person, why, signer = _person(name, role), _text("reason", reason, 2000), signer_of(key, console)
