@@ -294,7 +294,7 @@ def outcome_words(finding: "Finding") -> str:
 
 
 def _named(finding: "Finding") -> str:
-    from understudy.vendors.rules import name_of
+    from understudy.vendors.comparison import name_of
 
     return " ".join([name_of(finding.rule), *([", ".join(finding.rule.subject)] if finding.rule.subject else [])])
 
