@@ -126,7 +126,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     from synth.schema_file import read_schema
     from understudy.budget import release_line, releases
     from understudy.data import find_table
-    from understudy.single_fit import carry_out, plan_fit
+    from understudy.run.run import carry_out, plan_fit
 
     console = console_of(ctx)
     asked, source = generator(name, **parameters_of(parameters, epsilon, delta)), find_table(table)

@@ -3,8 +3,10 @@
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -16,22 +18,30 @@ from synth.distribution import VERSION
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
-from synth.errors import BudgetError
-from synth.generators.wrapper import wrappers
-from synth.output import read_state, whole_file
+from synth.errors import BudgetError, JobError, OutputError
+from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.models.model import Model
+from synth.generators.wrapper import fit_model, wrappers
+from synth.output import check_new_folder, is_taken, read_state, whole_file
 from synth.progress import Progress
+from synth.schema import Schema
 from synth.split import Split
 from synth.table import read_table
+from synth.table.conforming import Outside, of_names, refuse
+from synth.table.table import Table
 from understudy import provenance
-from understudy.budget import releases
+from understudy.budget import Fund, Payment, Release, RequestsInMemory, ledger_url, open_fund, releases
 from understudy.bundle.documents import Signer
 from understudy.bundle.evidence import ALONE, Delivery, Handing, write_evidence
 from understudy.console import DONE, VERDICTS, Console
+from understudy.data import RealTable, read_rows
+from understudy.executor import PROCESSES, checked, counting
 from understudy.job.spec import Tracked
-from understudy.provenance import count_attempt
+from understudy.provenance import count_attempt, note_training
 from understudy.run import stages
 from understudy.run.candidates import SYNTHETIC, candidate_of, joined, make_all, table_path
 from understudy.run.plan import PUBLICATION, Plan
+from understudy.run.preflight import Intent, cautions
 from understudy.run.stages import disproved
 from understudy.run.workspace import TRAINING, RunWorkspace, unfinished
 
@@ -226,3 +236,95 @@ def _with_numbers(evaluation: Evaluation, plan: Plan, work: RunWorkspace) -> Eva
         ),
         provenance=replace(evaluation.provenance, released_numbers=published),
     )
+
+
+@dataclass(frozen=True)
+class SingleFit:
+    """A fit that is about to be made, and the warnings before a row is read."""
+
+    generator: Generator
+    table: RealTable
+    schema: Schema
+    schedule: Schedule | None
+    fund: Fund | None
+    outside: Outside
+    out: Path
+    training: Path | None
+    executor: str | None
+    warnings: tuple[str, ...]
+
+
+def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keyword)
+    chosen: Generator,
+    table: RealTable,
+    schema: Schema,
+    out: Path,
+    *,
+    outside: Outside,
+    ledger: str | None,
+    training: Path | None = None,
+    executor: str | None = None,
+) -> SingleFit:
+    """A fit, or the first thing that would go wrong. No row is read and nothing is written or reserved."""
+    check_new_folder(out)
+    if training is not None and not chosen.resumes:
+        raise JobError(f"generator={chosen.name!r} keeps no log and no unfinished work; leave --training out")
+    if executor is not None:
+        if executor != PROCESSES:
+            checked(executor, "counting")
+        counts = isinstance(chosen, PrivateGenerator) and chosen.promises and chosen.counts_alone
+        if not counts or outside != "clamp" or chosen.in_order:
+            raise JobError(
+                "--executor is for counts with epsilon of values that are clamped (--clamp), by independent, mst, aim "
+                "or latent_class, of rows without an order and without texts; leave it out"
+            )
+    chosen.check(schema)
+    chosen.check_saving()
+    url = ledger_url(ledger)
+    schedule = fund = None
+    if isinstance(chosen, PrivateGenerator) and chosen.promises:
+        fund = None if url is None else open_fund(url, schema)
+        schedule = chosen.schedule(schema)
+    if fund is not None and schedule is not None:
+        fund.check({chosen.name: schedule.curve})
+    warnings = cautions(Intent({"": chosen}, {} if schedule is None else {"": schedule}, schema, fund, outside))
+    return SingleFit(chosen, table, schema, schedule, fund, outside, out, training, executor, warnings)
+
+
+def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tuple[str, ...]]:
+    """The saved model, and the ledger's warnings about the table."""
+    kept, name = RequestsInMemory(), fit.generator.name
+    releases = {} if fit.schedule is None else {name: Release(fit.schedule, f"a fit by {name}", f"generator={name!r}")}
+    payment = Payment(fit.fund, fit.schema, releases, kept)
+    with ExitStack() as until_the_end:
+        if fit.executor is None:
+            fit.out.absolute().parent.mkdir(parents=True, exist_ok=True)
+            real: Any = read_rows(fit.table, fit.schema, fit.outside, fit.out.absolute().parent)
+        else:
+            # By the names alone: neither a row nor their number is read.
+            refuse(of_names(Table.of(fit.table.address).names, fit.schema, extra=False))
+            real = Table.of(fit.table.absolute).on(until_the_end.enter_context(counting(fit.executor)))
+        # Before the fit: a table that cannot be read again must not cost one that is paid for.
+        trained_on = None
+        try:
+            trained_on = provenance.fingerprint(real, fit.schema, provenance.fingerprint_key())
+        except OutputError:  # without a place for a key nothing is known later; a ledger needs one
+            if fit.fund is not None:
+                raise
+        if trained_on is not None:
+            payment.reserve(trained_on)
+        try:
+            with payment.budget(name) as budget:
+                model = fit_model(
+                    fit.generator, real, fit.schema, seed=seed, progress=progress, budget=budget, place=fit.training
+                )
+            model.save(fit.out)
+            if trained_on is not None:
+                note_training(fit.out, trained_on, fit.schema)
+            payment.commit(model.statement)
+        except BaseException as error:
+            if fit.fund is not None:
+                left = "the model is saved" if is_taken(fit.out) else "no model was left"
+                error.add_note(f"{left}, and what the ledger reserved for it stays spent")
+            raise
+    return model, kept.warnings
