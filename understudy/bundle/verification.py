@@ -1,5 +1,8 @@
 """Verification: what of a bundle is not as it was sealed, who signed it, and whether it may still be relied on.
 
+What people decide of a bundle stands on it: two sign a release off, each with a key of their own, once everything is
+sound; one may withdraw it, with the public one in it.
+
 `Demand` says what must hold for whoever relies on a bundle. What speaks against it is told one problem at a time. The
 sealed file of verdicts is read to tell what would leave with a release.
 """
@@ -57,7 +60,7 @@ from understudy.provenance import now
 L = TypeVar("L", bound=Later)
 SUFFIXES = ("", SIGNATURE)
 VERDICT = "verdict.json"
-LIMIT_BYTES = 256 << 20
+VERDICT_LIMIT_BYTES = 256 << 20
 """Of the file of verdicts: a sweep has many."""
 VERDICT_TO_HAND_ON = "verdict_to_hand_on"
 FAILS = "the report to hand on says FAIL"
@@ -321,7 +324,7 @@ def _notes(
 def verdict_content(folder: Path) -> dict[str, Any]:
     """The content of the file of verdicts."""
     try:
-        content = plain_json(read_plain(folder / VERDICT, LIMIT_BYTES))
+        content = plain_json(read_plain(folder / VERDICT, VERDICT_LIMIT_BYTES))
     except (OSError, ValueError):
         raise damaged() from None
     if not isinstance(content, dict):
@@ -468,15 +471,15 @@ def withdraw(
     believed = None if signer is None or manifest.signer is None else {signer.fingerprint, manifest.signer}
     predicate = WithdrawalPredicate(public_key=public_hex(signer), withdrawn_at=now(), by=by, reason=reason)
     lines = dict[str, bytes]()
-    for digest, home in folders.items():
-        standing = None if home is None else _standing_withdrawal(home, digest, believed)
-        lines[digest] = standing or enveloped(Withdrawal(subject=subject_of(digest), predicate=predicate), signer)
+    for sha256, home in folders.items():
+        standing = None if home is None else _standing_withdrawal(home, sha256, believed)
+        lines[sha256] = standing or enveloped(Withdrawal(subject=subject_of(sha256), predicate=predicate), signer)
     if register is not None:
         add_to_register(register, list(lines.values()))
     # The public one first: as long as the outer is not, it is not done.
-    for digest, home in reversed(folders.items()):
+    for sha256, home in reversed(folders.items()):
         if home is not None:
-            write_document(home, WITHDRAWAL, lines[digest])
+            write_document(home, WITHDRAWAL, lines[sha256])
     withdrawals = tuple(opened(line, Withdrawal, WITHDRAWAL) for line in lines.values())
     return withdrawals, _doubt(withdrawals[0], manifest)
 

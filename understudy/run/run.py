@@ -1,4 +1,8 @@
-"""One run: the stages one after the other, each done once whatever cuts the run short, and the folder they leave."""
+"""What is carried out: one run of a job, or one fit outside a job.
+
+Of a run each stage is done once, whatever cuts the run short. A fit is checked before a row is read, paid for before
+the first draw, and saved whole.
+"""
 
 import json
 import shutil

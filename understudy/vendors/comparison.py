@@ -1,6 +1,9 @@
 """The comparison of vendors, from files to a sealed folder with its ranking: one unusable table never stops the others.
 
-Every table is measured on the same terms and judged before it is ranked.
+Every table is measured on the same terms and judged before it is ranked. Privacy and validity alarms of the policy bar
+a table from the ranking, and copying of any kind. What a policy tolerates in a table that somebody made in good faith is
+too much in a vendor's: one of which a twentieth is real rows would look all the better for it. So a comparison has rules
+of its own beside the policy's.
 """
 
 import secrets
@@ -89,6 +92,18 @@ LEAKING = Rule(
     why="No vendor was given the holdout. One held-out person in a hundred who stands in it, beyond chance, says "
     "that it got out, or that the two sides were swapped, and every figure that is measured on it is void.",
 )
+PERSONAL = "privacy.personal"
+EXPOSURE = "privacy.membership.auc"
+UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
+"""Measures of utility for the picture: the first that every table in it has."""
+TABLE = "comparison.csv"
+TITLE = "Comparison of vendors"
+NOTICE = "internal: reads real rows"
+FORMULAS = "cells that a spreadsheet runs as formulas"
+COLUMNS = (
+    "vendor", "file", "standing", "place", "group", "verdict", "claimed_epsilon_unverified", "claimed_delta_unverified",
+    "rows_delivered", "rows_compared", "missing_columns", "extra_columns", "formula_cells", "same_as",
+)  # fmt: skip
 
 
 def name_of(rule: Rule) -> str:
@@ -177,18 +192,6 @@ def lacking_columns(candidate: Candidate, lacking: tuple[str, ...]) -> Candidate
 
 
 T = TypeVar("T")
-PERSONAL = "privacy.personal"
-EXPOSURE = "privacy.membership.auc"
-UTILITIES = ("utility.tstr.boosting", "utility.tstr.linear")
-"""Measures of utility for the picture: the first that every table in it has."""
-TABLE = "comparison.csv"
-TITLE = "Comparison of vendors"
-NOTICE = "internal: reads real rows"
-FORMULAS = "cells that a spreadsheet runs as formulas"
-COLUMNS = (
-    "vendor", "file", "standing", "place", "group", "verdict", "claimed_epsilon_unverified", "claimed_delta_unverified",
-    "rows_delivered", "rows_compared", "missing_columns", "extra_columns", "formula_cells", "same_as",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -433,7 +436,7 @@ def _lines(comparison: VendorComparison, order: Order) -> Iterator[dict[str, Any
             "reason": vendor.reason, "notice": NOTICE,
         }  # fmt: skip
         for figure in order.figures:
-            line[f"{figure.figure} value"] = figure.values.get(vendor.name)
+            line[f"{figure.figure} value"] = figure.values.get(vendor.name)  # noqa: PD011 - a mapping
             line[f"{figure.figure} group"] = figure.letters.get(vendor.name)
         yield line
 
