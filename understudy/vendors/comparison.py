@@ -1,9 +1,9 @@
 """The comparison of vendors, from files to a sealed folder with its ranking: one unusable table never stops the others.
 
 Every table is measured on the same terms and judged before it is ranked. Privacy and validity alarms of the policy bar
-a table from the ranking, and copying of any kind. What a policy tolerates in a table that somebody made in good faith is
-too much in a vendor's: one of which a twentieth is real rows would look all the better for it. So a comparison has rules
-of its own beside the policy's.
+a table from the ranking, and copying of any kind. What a policy tolerates in a table that somebody made in good faith
+is too much in a vendor's: one of which a twentieth is real rows would look all the better for it. So a comparison has
+rules of its own beside the policy's.
 """
 
 import secrets
