@@ -55,10 +55,7 @@ def test_its_files_do_the_same_again(tried: tuple[Workspace, Any], tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("more", "clause"),
-    [
-        (("--target", "nobody"), "nobody"),
-        (("--epsilon", "1", "--yes"), "needs a person who says what is public"),
-    ],
+    [(("--target", "nobody"), "nobody"), (("--epsilon", "1", "--yes"), "needs a person who says what is public")],
 )
 def test_wrong_use_is_one_sentence_and_leaves_nothing(workspace: Any, more: tuple[str, ...], clause: str) -> None:
     before = workspace.listing()

@@ -219,10 +219,7 @@ def _run(waiting: Sequence[BatchJob], progress: _Progress, settings: Settings) -
     arguments = {job.name: ("run", str(job.path), f"--out={job.out}", *settings.options) for job in waiting}
     folder, work = settings.folder.absolute(), pickle.dumps(JobWork(settings.command, arguments))
     service = Service(work, folder / OWN / LOCKS, folder, settings.timeout_s, Path.cwd())
-    with (
-        opened(settings.executor, service, settings.workers) as executor,
-        progress.console.stage("batch") as tell,
-    ):
+    with opened(settings.executor, service, settings.workers) as executor, progress.console.stage("batch") as tell:
 
         def begin(name: str) -> None:
             has_failed = any(outcome.exit_code != DONE for outcome in progress.outcomes.values())

@@ -28,13 +28,9 @@ N_SHOWN, LONGEST = 50, 4000
 Bundle = Annotated[Path, arg("The folder that holds manifest.json.")]
 Register = Annotated[Path | None, opt("Register of withdrawals.", envvar="UNDERSTUDY_REGISTER")]
 PublicKeys = Annotated[
-    list[Path] | None,
-    opt("One of these must have signed the manifest; may be repeated.", "--public-key"),
+    list[Path] | None, opt("One of these must have signed the manifest; may be repeated.", "--public-key")
 ]
-Signers = Annotated[
-    list[str] | None,
-    opt("Fingerprint of a key that may have signed; may be repeated.", "--signer"),
-]
+Signers = Annotated[list[str] | None, opt("Fingerprint of a key that may have signed; may be repeated.", "--signer")]
 SignOffKeys = Annotated[
     list[Path] | None,
     opt(
@@ -136,10 +132,7 @@ def withdraw(
     return DONE
 
 
-def key(
-    ctx: typer.Context,
-    file: Annotated[Path, arg("The private key; FILE.pub is the public one.")],
-) -> int:
+def key(ctx: typer.Context, file: Annotated[Path, arg("The private key; FILE.pub is the public one.")]) -> int:
     """Make an Ed25519 key pair that signs evidence, or show the fingerprint of the key that is there.
 
     A passphrase in UNDERSTUDY_SIGN_KEY_PASSPHRASE locks it.

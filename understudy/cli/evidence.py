@@ -86,10 +86,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     ] = None,
     sample_rows: Annotated[
         int,
-        opt(
-            "Rows of either real side for attacks and models at most, and five times as many synthetic ones.",
-            min=100,
-        ),
+        opt("Rows of either real side for attacks and models at most, and five times as many synthetic ones.", min=100),
     ] = 100_000,
     show_rows: ShowRowsOption = True,
     clamp: ClampOption = False,

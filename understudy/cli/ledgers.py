@@ -22,10 +22,7 @@ OPEN = "Example: understudy ledger open patients --epsilon 3 --n-units 50000 --u
 SHOW = "Example: understudy ledger show --ledger ledger.db; understudy ledger show --release out/fair/evaluation.json"
 RESERVE = 'Example: understudy ledger reserve patients --plan counts.toml --for "counts for the annual report"'
 
-Url = Annotated[
-    str | None,
-    opt("A file, or postgresql://user@host/database.", "--ledger", envvar="UNDERSTUDY_LEDGER"),
-]
+Url = Annotated[str | None, opt("A file, or postgresql://user@host/database.", "--ledger", envvar="UNDERSTUDY_LEDGER")]
 Name = Annotated[str, arg("Declared name of the dataset.")]
 MaybeName = Annotated[str | None, arg("Declared name of the dataset.")]
 AUDIT = "Example: understudy audit --generator mst --epsilon 3 --schema patients.schema.toml --out audit.json"
@@ -85,8 +82,7 @@ def show(
     entries: Annotated[bool, opt("List every entry, as it is.", "--entries")] = False,
     holds: Annotated[str | None, opt("Hash from a privacy statement; it must be among the entries.")] = None,
     release: Annotated[
-        Path | None,
-        opt("What this release costs: a plan, an evaluation.json or a model's folder.", metavar="FILE"),
+        Path | None, opt("What this release costs: a plan, an evaluation.json or a model's folder.", metavar="FILE")
     ] = None,
     candidate: Annotated[str | None, opt("Whose statement, where --release has several.")] = None,
     url: Url = None,

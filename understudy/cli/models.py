@@ -160,20 +160,13 @@ def sample(  # noqa: PLR0913 - options of the command line
     model: Annotated[Path, arg("A saved model.")],
     out: Annotated[
         Path,
-        opt(
-            "The file to write; without a suffix, a folder of Parquet files, which holds any number of rows.",
-            "--out",
-        ),
+        opt("The file to write; without a suffix, a folder of Parquet files, which holds any number of rows.", "--out"),
     ],
     rows: Annotated[int | None, opt("How many; unless set, the model's own default.", min=1)] = None,
     seed: Annotated[int | None, opt("Same seed, same table; unless set, a fresh one.", min=0, max=MAX_SEED)] = None,
     given: Annotated[
         list[str] | None,
-        opt(
-            "What every row holds in a column (nothing: missing); may be repeated.",
-            "--given",
-            metavar="COLUMN=VALUE",
-        ),
+        opt("What every row holds in a column (nothing: missing); may be repeated.", "--given", metavar="COLUMN=VALUE"),
     ] = None,
     balance: Annotated[
         list[str] | None,

@@ -38,8 +38,7 @@ TaskOption = Annotated[
 ]
 SchemaFile = Annotated[Path, opt("The table's schema.", "--schema")]
 ExecutorOption = Annotated[
-    str | None,
-    opt("A scheduler, as tcp://host:8786, whose workers do it; left out: this machine.", "--executor"),
+    str | None, opt("A scheduler, as tcp://host:8786, whose workers do it; left out: this machine.", "--executor")
 ]
 DeltaOption = Annotated[str | None, opt('A number, or "auto": min(1e-6, n_units^-1.2).')]
 ParameterOption = Annotated[list[str] | None, opt("A parameter; may be repeated.", "--set", metavar="KEY=VALUE")]

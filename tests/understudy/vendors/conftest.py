@@ -115,10 +115,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Compared:
 def compared_market(folder: Path) -> Ran:
     furnished(folder)
     train, schema = people(N_TRAIN, 1), build_schema(SCHEMA)
-    for label, name, parameters in (
-        ("independent", "independent", {}),
-        ("mst", "mst", {"epsilon": 5.0}),
-    ):
+    for label, name, parameters in (("independent", "independent", {}), ("mst", "mst", {"epsilon": 5.0})):
         model = generator(name, **parameters).fit(train, schema, seed=1)
         model.sample(N_TRAIN, seed=2).to_csv(folder / f"{label}.csv", index=False)
     honest = people(N_TRAIN, 7)
