@@ -31,8 +31,6 @@ from synth.schema_file import write_schema
 from synth.split import Split, split_table
 from synth.table import Table
 from understudy.quickstart import FEW_ROWS, FEW_SHARE, SHARE
-from understudy.vendors.comparison import compare as compare_files
-from understudy.vendors.submission import Asked
 
 HEADER = ("rank", "table", "group", "verdict", "standing")
 
@@ -124,6 +122,9 @@ def compare(
     Raises:
         BadInput: an argument is not what it should be, or no table can be evaluated; nothing was compared.
     """
+    from understudy.vendors.comparison import compare as compare_files  # with all measures, which takes a while
+    from understudy.vendors.submission import Asked
+
     if not isinstance(synthetic, Mapping) or not synthetic or not all(isinstance(name, str) for name in synthetic):
         raise EvaluationError(f"synthetic={type(synthetic).__name__} names no tables; write {{'acme': frame, ...}}")
     if schema is not None and not isinstance(schema, Schema):
