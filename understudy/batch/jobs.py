@@ -28,7 +28,7 @@ from understudy.bundle.documents import Unsound, read_document
 from understudy.bundle.manifest import MANIFEST, Manifest
 from understudy.console import BAD_INPUT, DONE, FAILED, INCONCLUSIVE, INTERNAL_ERROR, INTERRUPTED, TERMINATED, printable
 from understudy.data import find_table
-from understudy.executor import TIMED_OUT, Ended
+from understudy.executor import TIMED_OUT, Ended, death
 from understudy.job.load import read_inputs
 from understudy.job.spec import Job, read_job
 from understudy.provenance import now
@@ -276,10 +276,7 @@ def _state(job: BatchJob, ended: Ended) -> tuple[str, str]:
         return CRASHED, f"{ended.lost}; {GO_ON}"
     if status < 0 or status in (INTERRUPTED, TERMINATED):
         number = {INTERRUPTED: signal.SIGINT, TERMINATED: signal.SIGTERM}.get(status, -status)
-        why = f"its process was ended from outside or by a fault ({signal.strsignal(number) or number})"
-        if number == signal.SIGKILL:
-            why = "its process was killed, as a system does that runs out of memory"
-        return f"{KILLED} {int(number)}", f"{why}; {GO_ON}"
+        return f"{KILLED} {int(number)}", f"{death(-number)}; {GO_ON}"
     if status == INTERNAL_ERROR and message:
         return CRASHED, message
     return CRASHED, f"its process ended with exit code {status} and without an output that agrees; see its log"
