@@ -130,8 +130,9 @@ def _generators(job: Job, schema: Schema, home: Path) -> dict[str, Generator]:
     generators: dict[tuple[str, float | None], Generator] = {}
     for point in job.points.values():
         if point.setting not in generators:
-            epsilon = NONE if point.epsilon is None else format(point.epsilon, "g")
-            at = f" at epsilon={epsilon}" if job.generators[point.family].sweeps else ""
+            at = ""
+            if job.generators[point.family].sweeps:
+                at = f" at epsilon={NONE if point.epsilon is None else format(point.epsilon, 'g')}"
             generators[point.setting] = generator_of(point, schema, f"generators.{point.family}{at}", home)
     return {label: generators[point.setting] for label, point in job.points.items()}
 
