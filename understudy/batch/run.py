@@ -74,7 +74,7 @@ def difference(job: BatchJob) -> str | None:
     verdict, then = read_content(job.out / "verdict.json"), read_content(job.mark)
     if verdict is None or then is None or not (job.out / MANIFEST).is_file():
         return DAMAGED
-    if other := [name for name, now in mark_of(job).items() if then.get(name) != now]:
+    if other := [name for name, value in mark_of(job).items() if then.get(name) != value]:
         return f"made from {' and '.join(f'another {name}' for name in other)}"
     if _rests_on_expired_waiver(verdict):
         return "and a waiver that its verdict rests on has expired"
