@@ -100,10 +100,10 @@ def parameters_of(options: list[str] | None, epsilon: float | None, delta: str |
             raise typer.BadParameter(f"{key!r} is set twice; keep one")
         values[key] = scalar(value)
     budget = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
-    for key, value in budget.items():
-        if value is not None and key in values:
-            raise typer.BadParameter(f"{key!r} is set twice, by --{key} and by --set; keep one")
-    return {**values, **{key: value for key, value in budget.items() if value is not None}}
+    for name, amount in budget.items():
+        if amount is not None and name in values:
+            raise typer.BadParameter(f"{name!r} is set twice, by --{name} and by --set; keep one")
+    return {**values, **{name: amount for name, amount in budget.items() if amount is not None}}
 
 
 def reasons(generators: "Mapping[str, Generator]", schema: "Schema") -> list[str]:
