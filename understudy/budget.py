@@ -247,8 +247,6 @@ class RequestsInMemory:
 
 @dataclass(frozen=True)
 class Release:
-    """One release that is to be paid for."""
-
     schedule: Schedule
     what: str
     where: str
@@ -328,7 +326,6 @@ class Payment:
         return fund.ledger.note(token)
 
     def _earlier(self, label: str) -> Request | None:
-        """The request that an earlier start wrote down."""
         content = self.kept.request(label)
         if content is None:
             return None
@@ -363,7 +360,6 @@ class Payment:
 
 
 def make_request(what: str, schedule: Schedule, schema: Schema, fingerprint: str) -> Request:
-    """A request for what a schedule costs, under a token of its own."""
     if schema.dataset is None:
         raise LedgerError('a release under a ledger needs the dataset\'s name; add dataset = "NAME" to the schema file')
     return Request(

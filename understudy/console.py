@@ -139,7 +139,6 @@ class Console:
             self.lose(name, error)
 
     def lose(self, name: "_Stream", error: OSError) -> None:
-        """Remember that a stream cannot be written, and why."""
         self.unsaid[name] = error.strerror or type(error).__name__
         _drop(getattr(sys, name))
 

@@ -52,7 +52,6 @@ MOST_ROWS = 1_000_000
 
 
 def embedded_table(source: str) -> Path:
-    """The file of a table that a package brings."""
     package, _, name = source.partition(":")
     if package != "statsmodels" or not name:
         raise JobError(f"source={source!r} is not known; write one such as 'statsmodels:fair', or a path")
@@ -68,8 +67,6 @@ def embedded_table(source: str) -> Path:
 
 @dataclass(frozen=True)
 class RealTable:
-    """A real table's place."""
-
     address: str = field(repr=False)
     shown: str
 

@@ -142,7 +142,6 @@ def fingerprints(train: Table, holdout: Table | None, schema: Schema, key: bytes
 
 
 def fingerprint_of_all(prints: list[str], key: bytes) -> str:
-    """A keyed name for several real tables together."""
     return f"hmac-sha256:{hmac.new(key, json.dumps(prints).encode(), 'sha256').hexdigest()}"
 
 

@@ -199,7 +199,6 @@ class JobOutcome:
 
     @property
     def why(self) -> str:
-        """The reason for anything but a PASS; empty for one."""
         return self.error or self.reason
 
     @property
@@ -326,7 +325,6 @@ def content_of(outcomes: Sequence[JobOutcome], code: int, began: str) -> dict[st
 
 
 def rows_of(outcomes: Sequence[JobOutcome]) -> list[tuple[str, ...]]:
-    """The table of a batch for a terminal, under `HEADINGS`."""
     return [
         (
             outcome.name,
@@ -342,7 +340,6 @@ def rows_of(outcomes: Sequence[JobOutcome]) -> list[tuple[str, ...]]:
 
 
 def write_summary(content: dict[str, Any], folder: Path) -> None:
-    """Write `summary.json` and `summary.csv`, each whole or not at all."""
     write_csv(folder / SUMMARY_CSV, list(content["jobs"][0]) if content["jobs"] else [], content["jobs"])
     with whole_file(folder / SUMMARY_JSON) as beside:
         beside.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")

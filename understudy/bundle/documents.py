@@ -78,7 +78,6 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def read_plain(path: Path, limit: int) -> bytes:
-    """The content of a small plain file."""
     handle, size = _open_plain(path)
     with os.fdopen(handle, "rb") as file:
         if size > limit:
@@ -115,8 +114,6 @@ def is_there(path: Path) -> bool:
 
 
 class Signer(CryptoSigner):
-    """Somebody who can sign."""
-
     def __init__(self, key: Ed25519PrivateKey) -> None:
         super().__init__(key, named_key(key.public_key()))
 
@@ -138,7 +135,6 @@ def public_pem(key: SSlibKey) -> str:
 
 
 def load_signer(path: Path, environment: Mapping[str, str] = os.environ) -> Signer:
-    """The signer of a private key's file."""
     content, passphrase = _read_key(path), environment.get(PASSPHRASE_VARIABLE, "")
     is_locked = b"ENCRYPTED" in content
     if is_locked and not passphrase:
@@ -261,8 +257,6 @@ D = TypeVar("D", bound=Statement)
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with a bundle."""
-
     kind: Kind
     paths: tuple[str, ...]
     sentence: str

@@ -141,7 +141,6 @@ def deliver(delivery: Delivery, folder: Path) -> None:
 
 
 def write_verdict(delivery: Delivery, folder: Path, public: Outcome | None = None) -> None:
-    """The verdicts, those that stay inside and the public one."""
     _write(folder / VERDICT, json.dumps(delivery.verdict_content(public), indent=1, ensure_ascii=False))
 
 

@@ -297,7 +297,6 @@ class Withdrawal(Later):
 
     @property
     def sentence(self) -> str:
-        """By whom, when and why."""
         content = self.predicate
         return f"withdrawn at {content.withdrawn_at} by {content.by.name!r}, {content.by.role!r}: {content.reason!r}"
 
@@ -307,7 +306,6 @@ def subject_of(sha256: str) -> tuple[ManifestSubject]:
 
 
 def read_register(path: Path) -> Register:
-    """The withdrawals of a register, in their order."""
     try:
         content = read_plain(path.resolve(strict=True), REGISTER_LIMIT_BYTES)
     except FileNotFoundError:

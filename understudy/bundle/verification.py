@@ -126,7 +126,6 @@ class Verification:
 
 
 def check_bundle(folder: Path) -> None:
-    """Refuse a folder that is no bundle."""
     if not any(is_there(folder / f"{MANIFEST}{suffix}") for suffix in SUFFIXES):
         raise BundleError(f"there is no evidence bundle at path={str(folder)!r}; name the folder that holds {MANIFEST}")
 
@@ -322,7 +321,6 @@ def _notes(
 
 
 def verdict_content(folder: Path) -> dict[str, Any]:
-    """The content of the file of verdicts."""
     try:
         content = plain_json(read_plain(folder / VERDICT, VERDICT_LIMIT_BYTES))
     except (OSError, ValueError):
@@ -333,7 +331,6 @@ def verdict_content(folder: Path) -> dict[str, Any]:
 
 
 def damaged() -> BundleError:
-    """The error about a file of verdicts that does not say what it has to."""
     return BundleError(f"{VERDICT} does not say what the verdict rests on; make the bundle again")
 
 
@@ -437,7 +434,6 @@ def _waivers(folder: Path, manifest: Manifest, release: str) -> tuple[Accepted, 
 
 
 def _expiry(asked: date | None, ends: list[date], today: date) -> date | None:
-    """The last day on which a sign-off counts."""
     last = min(ends, default=None)
     if last is not None and last < today:
         raise BundleError(f"a waiver that the verdict rests on counted until {last}; judge the table again")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def opt(text: str, *names: str, **more: Any) -> Any:
-    """An option of a command with its help."""
     return typer.Option(*names, help=text, **more)
 
 

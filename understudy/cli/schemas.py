@@ -122,7 +122,6 @@ def infer(  # noqa: PLR0913 - options of the command line
 
 
 def check_units(entity: str | None, order: str | None, *, no_entity: bool, no_order: bool) -> None:
-    """Refuse what contradicts itself about the units of privacy."""
     from synth.errors import JobError
 
     if entity is not None and no_entity:

@@ -161,7 +161,6 @@ class Described:
 
 
 def json_schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of one kind of file."""
     kinds: Mapping[str, Described] = {**KINDS, **extras.load("settings")}
     if name not in kinds:
         raise JobError(f"kind={name!r} is no file that has a JSON Schema; {nearest(name, kinds)}")

@@ -292,7 +292,6 @@ def check_left(plans: Sequence[Plan]) -> None:
 
 
 def check_ledger(url: str | None) -> None:
-    """Refuse a ledger that workers of a cluster cannot pay from."""
     if url is not None and "://" not in url:
         raise LedgerError(
             f"workers of a cluster pay from a ledger in PostgreSQL, and {url!r} is a file, which takes turns on one "

@@ -114,7 +114,6 @@ class RunWorkspace:
         sync(self.folder / JOURNALS)
 
     def training(self, label: str) -> Path:
-        """The folder of a fit's unfinished work and its log."""
         return self.folder / TRAINING / label
 
     def keep_log(self, label: str) -> None:
@@ -171,7 +170,6 @@ class RunWorkspace:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The warnings of all starts of this work."""
         return tuple(read_state(self.folder / "warnings.json", []))
 
     def add_warnings(self, sentences: Sequence[str]) -> None:

@@ -211,8 +211,6 @@ class VendorContext:
 
 @dataclass(frozen=True)
 class MeasuredVendor:
-    """One table, measured."""
-
     candidate: Candidate
     figures: ReplicatedFigures | None
     barred: list[Finding]

@@ -46,7 +46,6 @@ class Asked:
     options: EvaluationOptions = field(default_factory=EvaluationOptions)
 
     def named(self) -> dict[str, Path]:
-        """The tables by the names of their vendors."""
         if not self.tables:
             raise JobError("a comparison needs tables, and none is named; name the files that vendors delivered")
         names = self.labels if self.labels is not None else names_of(self.tables)
@@ -90,8 +89,6 @@ def shown_name(path: Path) -> str:
 
 
 class VendorClaim(Frozen):
-    """A vendor's claim about a table's privacy."""
-
     epsilon: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     delta: float | None = Field(default=None, ge=0, le=1)
     mechanism: str | None = Field(default=None, max_length=200)
@@ -114,8 +111,6 @@ def read_claims(path: Path, names: Mapping[str, Any]) -> dict[str, dict[str, Any
 
 @dataclass(frozen=True)
 class DeliveredTable:
-    """The facts of a delivered table before it is measured."""
-
     name: str
     path: Path
     sha256: str
@@ -127,12 +122,10 @@ class DeliveredTable:
     n_formulas: int = 0
 
     def read(self, limits: SizeLimits) -> pd.DataFrame:
-        """The table as it was delivered."""
         return read_digested(self.path, limits, self.sha256)[0]
 
 
 def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> DeliveredTable:
-    """The facts of a file that a vendor delivered."""
     frame, sha256 = read_digested(path, limits)
     lacking = tuple(column for column in schema.kept if column not in frame.columns)
     extra = tuple(str(column) for column in frame.columns if column not in schema.kept)
