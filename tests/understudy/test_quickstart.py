@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
-from tests.understudy.conftest import SECRET, Ran, Workspace, run_command, shared_run, small_table
+from tests.understudy.conftest import SECRET, Ran, Workspace, quick_models, run_command, shared_run, small_table
 from understudy.cli import app, jobs
 from understudy.quickstart import QuickStart
 
@@ -23,7 +23,8 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Ran]:
     def carry_out(folder: Path) -> Ran:
         table = small_table(400).assign(price=[f"{n}:{7 * n}/{n % 11} #{n}" for n in range(400)])
         path = Workspace(folder).write_table(table)
-        return run_command("try", path, "--target", "ill", "--out", folder / "out")
+        with quick_models():
+            return run_command("try", path, "--target", "ill", "--out", folder / "out")
 
     return shared_run(tmp_path_factory, "tried", carry_out)
 
@@ -46,7 +47,8 @@ def test_a_table_alone_gives_a_report_a_verdict_its_reason_and_the_next_steps(tr
 def test_its_files_do_the_same_again(tried: tuple[Workspace, Any], tmp_path: Path) -> None:
     workspace, ran = tried
     out, again = workspace.folder / "out", tmp_path / "again"
-    assert workspace.run("run", out / "job.toml", "--out", again).exit_code == ran.exit_code
+    with quick_models():
+        assert workspace.run("run", out / "job.toml", "--out", again).exit_code == ran.exit_code
     for name in ("synthetic/auto.csv", "schema.toml", "job.toml"):
         assert (out / name).read_bytes() == (again / name).read_bytes()
     each, two = (evaluation_from((path / "evaluation.json").read_text()) for path in (out, again))

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from evaluate.result_io import evaluation_from
-from evaluate.utility import study
-from tests.understudy.conftest import Ran, Workspace, small_table
+from tests.understudy.conftest import Ran, Workspace, quick_models, small_table
 
 
 def done(ran: Ran) -> Ran:
@@ -95,11 +94,9 @@ def test_a_model_goes_from_fit_to_sample_to_evidence(workspace: Workspace) -> No
     assert "was fitted on the rows of the holdout; swap the two sides" in swapped.stderr
 
 
-def test_evaluate_takes_a_target_and_as_many_rows_as_it_is_told(
-    parts: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
-    done(offer(parts, "--measure", "utility.tstr", "--target", "town"))
+def test_evaluate_takes_a_target_and_as_many_rows_as_it_is_told(parts: Workspace) -> None:
+    with quick_models():
+        done(offer(parts, "--measure", "utility.tstr", "--target", "town"))
     assert candidate(parts).figures["utility"]["target"] == "town"
     for targets, n in (("100", 175), ("all", 375)):
         done(offer(parts, "--measure", "privacy.membership", "--targets", targets, "--force"))

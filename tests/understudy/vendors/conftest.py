@@ -15,11 +15,10 @@ from evaluate.comparison import VendorRanking
 from evaluate.ranking import figures, ranking
 from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from
-from evaluate.utility import models, study
 from synth.generators.registry import generator
 from synth.schema import build_schema
 from synth.table import limits
-from tests.understudy.conftest import Ran, run_command, shared_run
+from tests.understudy.conftest import Ran, quick_models, run_command, shared_run
 
 N_TRAIN, N_HOLDOUT = 600, 400
 MEASURES = ("validity", "fidelity.columns", "utility.tstr", "privacy.copies", "privacy.membership")
@@ -140,9 +139,6 @@ def compared_market(folder: Path) -> Ran:
         "renamed.csv", "incomplete.csv", "empty.csv",
     ]  # fmt: skip
     chosen = [part for measure in MEASURES for part in ("--measure", measure)]
-    with pytest.MonkeyPatch.context() as patch:
-        # Models that learn in few steps: how well they serve is not what these tests are about.
-        patch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
-        patch.setitem(models.BOOSTING, "max_iter", 8)
+    with quick_models():
         compared = run(folder, tables, "--claims", folder / "claims.toml", *chosen)
     return Ran(compared.exit_code, compared.stdout, compared.stderr)
