@@ -28,11 +28,12 @@ from synth.generators.models.constraints import rejections
 from synth.output import whole_file
 from synth.progress import Progress, quiet
 from synth.split import Split
+from understudy.budget import ledger_of, open_fund
 from understudy.console import Console
 from understudy.executor import Service, carried_out, cores, opened
 from understudy.provenance import note_training
 from understudy.run import stages
-from understudy.run.plan import Plan, with_fund
+from understudy.run.plan import Plan
 from understudy.run.stages import disproved
 from understudy.run.workspace import RunWorkspace
 
@@ -168,11 +169,16 @@ class CandidateWork:
 
     def _bench(self) -> CandidateContext:
         """The context of candidates, read anew: the same sides from the same seed."""
-        plan = self.plan if self.ledger is None else with_fund(self.plan)
-        if plan.fund is not None and plan.fund.url != self.ledger:
-            raise LedgerError(
-                "a worker's environment names another ledger than the one that this run was paid from; name the same"
-            )
+        plan = self.plan
+        if self.ledger is not None:
+            url = ledger_of(plan.job, plan.job_path.parent)
+            fund = None if url is None else open_fund(url, plan.schema)
+            if fund is None or fund.url != self.ledger:
+                raise LedgerError(
+                    "a worker's environment names another ledger than the one that this run was paid from, or none; "
+                    "name the same"
+                )
+            plan = replace(plan, fund=fund)
         sides = stages.split(plan, stages.read(plan, self.work.folder))
         return CandidateContext(plan, self.work, sides, lambda _: nullcontext(quiet))
 

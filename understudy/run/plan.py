@@ -25,7 +25,7 @@ from synth.progress import Progress
 from synth.schema import Schema
 from synth.table import check_names
 from synth.table.conforming import Outside
-from understudy.budget import Fund, Payment, Release, ledger_of, open_fund, plan_budget, publication_of
+from understudy.budget import Fund, Payment, Release, plan_budget, publication_of
 from understudy.data import RealTable, embedded_table, find_table
 from understudy.executor import check_elsewhere, checked
 from understudy.job.load import Inputs, read_inputs
@@ -297,10 +297,3 @@ def check_ledger(url: str | None) -> None:
             f"workers of a cluster pay from a ledger in PostgreSQL, and {url!r} is a file, which takes turns on one "
             "machine alone; open the total there, or leave --executor out"
         )
-
-
-def with_fund(plan: Plan) -> Plan:
-    url = ledger_of(plan.job, plan.job_path.parent)
-    if url is None:
-        raise LedgerError("a private fit of this run is paid for, and no ledger is named any more; name the same again")
-    return replace(plan, fund=open_fund(url, plan.schema))
