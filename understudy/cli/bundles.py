@@ -72,7 +72,7 @@ def verify(
     return code
 
 
-def sign_off(  # noqa: PLR0913 - options of the command line
+def sign_off(
     ctx: typer.Context,
     bundle: Bundle,
     name: Name,

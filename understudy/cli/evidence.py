@@ -59,7 +59,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("compare", epilog=COMPARE)(compare)
 
 
-def evaluate(  # noqa: PLR0913 - options of the command line
+def evaluate(
     ctx: typer.Context,
     train: Annotated[str, opt("Real rows that the generator saw: file, folder or address.")],
     synthetic: Annotated[list[str], opt("The table to judge; may be repeated.")],
@@ -122,7 +122,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     return 0
 
 
-def gate(  # noqa: PLR0913 - options of the command line
+def gate(
     ctx: typer.Context,
     evaluation: EvaluationFile,
     policy: Annotated[str, opt("A shipped policy's name, or a TOML file.")] = "internal",
@@ -309,7 +309,7 @@ def _estimate(finding: "Finding") -> str:
     return f"{estimate.value:.4g}" + (f" [{ends[0]:.4g}, {ends[-1]:.4g}]" if ends else "")
 
 
-def card(  # noqa: PLR0913 - options of the command line
+def card(
     ctx: typer.Context,
     evaluation: EvaluationFile,
     candidate: Annotated[str, opt("The table that the card is about.")],
@@ -360,7 +360,7 @@ def a_delivery(text: str) -> Path:
     return Path(text)
 
 
-def compare(  # noqa: PLR0913 - options of the command line
+def compare(
     ctx: typer.Context,
     tables: Annotated[list[Path], arg("The vendors' files.", parser=a_delivery)],
     real: Annotated[str, opt("Real rows that every vendor was given: file, folder or address.")],

@@ -223,7 +223,7 @@ def _show_sweep(outcome: "RunOutcome", console: Console) -> None:
     console.table(("generator", "epsilon", *headings, "verdicts"), rows)
 
 
-def batch(  # noqa: PLR0913 - options of the command line
+def batch(
     ctx: typer.Context,
     jobs: Annotated[list[Path], arg("Job files (docs/reference/job.md).")],
     out: Annotated[Path, opt("A folder for all outputs, new or not.", "--out")],
@@ -328,7 +328,7 @@ def check(
     return code
 
 
-def try_table(  # noqa: PLR0913 - options of the command line
+def try_table(
     ctx: typer.Context,
     table: Table,
     target: Annotated[str | None, opt("Column that a model would predict.")] = None,

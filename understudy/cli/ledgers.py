@@ -38,7 +38,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("audit", epilog=AUDIT)(audit)
 
 
-def open_total(  # noqa: PLR0913 - options of the command line
+def open_total(
     ctx: typer.Context,
     epsilon: Annotated[float, opt("The total, for all releases there will ever be.")],
     name: MaybeName = None,
@@ -306,7 +306,7 @@ def _finite(content: Any) -> Any:
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
-def audit(  # noqa: PLR0913 - options of the command line
+def audit(
     ctx: typer.Context,
     name: Annotated[str | None, opt("See `understudy generators`.", "--generator")] = None,
     schema: Annotated[Path | None, opt("Gives the unit, k and n_units.")] = None,

@@ -58,7 +58,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("impute", epilog=IMPUTE)(impute)
 
 
-def split(  # noqa: PLR0913 - options of the command line
+def split(
     ctx: typer.Context,
     table: Table,
     schema: SchemaFile,
@@ -88,7 +88,7 @@ def split(  # noqa: PLR0913 - options of the command line
     return 0
 
 
-def fit(  # noqa: PLR0913 - options of the command line
+def fit(
     ctx: typer.Context,
     table: Table,
     schema: SchemaFile,
@@ -155,7 +155,7 @@ def fit(  # noqa: PLR0913 - options of the command line
     return 0
 
 
-def sample(  # noqa: PLR0913 - options of the command line
+def sample(
     ctx: typer.Context,
     model: Annotated[Path, arg("A saved model.")],
     out: Annotated[

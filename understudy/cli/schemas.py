@@ -50,7 +50,7 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(group, name="schema", epilog=INFER)
 
 
-def infer(  # noqa: PLR0913 - options of the command line
+def infer(
     ctx: typer.Context,
     table: Table,
     out: OutFile,
@@ -169,7 +169,7 @@ def _kind_in_words(column: "AnyColumn") -> str:
     return column.kind if what is None else f"{column.kind} ({what.replace('_', ' ')}, {column.locale})"
 
 
-def declare(  # noqa: PLR0913 - options of the command line
+def declare(
     ctx: typer.Context,
     inferred: Annotated[Path, arg("A schema that was inferred and checked.")],
     out: OutFile,
