@@ -44,10 +44,10 @@ def candidate(workspace: Workspace) -> Any:
 def test_a_copy_fails_on_privacy_shuffled_columns_on_fidelity_and_fresh_real_rows_on_nothing(
     workspace: Workspace,
 ) -> None:
-    folder, rng, frame = workspace.folder, np.random.default_rng(0), small_table(2400)
-    workspace.write_schema(n_units=2400)
-    sides = {"train": frame[:1200], "holdout": frame[1200:1800], "fresh": frame[1800:], "copy": frame[:1200]}
-    shuffled = {name: rng.permutation(column.to_numpy()) for name, column in frame[:1200].items()}
+    folder, rng, frame = workspace.folder, np.random.default_rng(0), small_table(1600)
+    workspace.write_schema(n_units=1600)
+    sides = {"train": frame[:800], "holdout": frame[800:1200], "fresh": frame[1200:], "copy": frame[:800]}
+    shuffled = {name: rng.permutation(column.to_numpy()) for name, column in frame[:800].items()}
     for name, rows in {**sides, "shuffled": pd.DataFrame(shuffled)}.items():
         workspace.write_table(rows, f"{name}.csv")
     tables = [part for name in ("copy", "shuffled", "fresh") for part in ("--synthetic", folder / f"{name}.csv")]
