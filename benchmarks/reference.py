@@ -21,7 +21,7 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator_class, names
 from understudy.cli import app
 from understudy.extras.text.specification import LanguageModel
-from understudy.json_schemas import json_schema
+from understudy.job.load import json_schema
 
 DERIVED = re.compile(r"(<!-- derived: ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MOST_REPEATED = 3  # parameters that two generators share and that are written out for both

@@ -10,8 +10,8 @@ Who reads a kind says what its objects are:
   `reports.document`, "command" `understudy.cli`, "schema command" `understudy.cli.schemas`
 - "wrapper" `synth.generators.wrapper`, "audit" (by the name of its generator) `evaluate.privacy.audit.white_box`
 - "trust" (a sentence) `synth.dp.statement`, "settings" (`Described`, by the key that tells such a file from others)
-  `understudy.json_schemas`
-- "tracker" `understudy.job.tracking`, "executor" and "counting" `understudy.executors`
+  `understudy.job.load`
+- "tracker" `understudy.job.spec`, "executor" and "counting" `understudy.executor`
 - "export": a function that writes a `Delivery` into its folder; "library": a package whose version provenance notes;
   "index page": the name of a page, and a function of a folder of outputs and the page's path
 """

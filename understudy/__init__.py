@@ -26,19 +26,17 @@ if TYPE_CHECKING:
     from synth.generators.registry import load_model as load
     from synth.infer import infer_schema
     from synth.schema_file import read_schema
-    from understudy.front.compare import Comparison, compare
-    from understudy.front.estimator import Synthesizer
-    from understudy.front.split import split
+    from understudy.front import Comparison, Synthesizer, compare, split
 
 __all__ = [
     "Comparison", "Synthesizer", "compare", "declare_schema", "evaluate", "fit", "generator", "infer_schema", "judge",
     "load", "read_schema", "split",
 ]  # fmt: skip
 _HOMES = {
-    "Comparison": "understudy.front.compare", "Synthesizer": "understudy.front.estimator",
-    "compare": "understudy.front.compare", "declare_schema": "synth", "evaluate": "evaluate", "fit": "synth",
+    "Comparison": "understudy.front", "Synthesizer": "understudy.front",
+    "compare": "understudy.front", "declare_schema": "synth", "evaluate": "evaluate", "fit": "synth",
     "generator": "synth", "infer_schema": "synth", "judge": "evaluate", "load": "synth", "read_schema": "synth",
-    "split": "understudy.front.split",
+    "split": "understudy.front",
 }  # fmt: skip
 
 

@@ -34,6 +34,7 @@ _Stream = Literal["stdout", "stderr"]
 _STREAMS: Mapping[_Stream, str] = {"stdout": "standard output", "stderr": "standard error"}
 _ANSWERS = (DONE, FAILED, INCONCLUSIVE)
 """Exit codes of a command that did what it was asked to."""
+_STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,17 @@ class Console:
     debug: bool = False
     unsaid: "dict[_Stream, str]" = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def say(self, text: str) -> None:
-        if not self.quiet:
+    def say(self, *texts: str) -> None:
+        for text in () if self.quiet else texts:
             self._line("stderr" if self.json else "stdout", text)
 
-    def note(self, text: str) -> None:
-        if not self.quiet:
+    def note(self, *texts: str) -> None:
+        for text in () if self.quiet else texts:
             self._line("stderr", text)
 
-    def warn(self, text: str) -> None:
-        """One sentence that somebody should know; nothing stops for it."""
-        self.note(f"Warning: {text.rstrip('.')}.")
+    def warn(self, *sentences: str) -> None:
+        """What somebody should know; nothing stops for it."""
+        self.note(*(f"Warning: {sentence.rstrip('.')}." for sentence in sentences))
 
     def error(self, text: str, code: int) -> int:
         """The one sentence of an error; the exit code is returned."""
@@ -81,7 +82,8 @@ class Console:
         name: _Stream = "stderr" if self.json else "stdout"
         page = io.StringIO()  # rich ends the process itself where it finds a closed pipe, with the exit code of FAIL
         printer = _rich(page, force_terminal=getattr(sys, name).isatty())
-        cells = [[_cell(cell) for cell in row] for row in rows]
+        lines = [[[cell] if isinstance(cell, str) else cell for cell in row] for row in rows]
+        cells = [["\n".join(map(printable, cell)) for cell in row] for row in lines]
         widths = [max(map(len, column)) + 2 for column in zip(headings, *cells, strict=True)]
         if not printer.is_terminal:  # in a file no line is too long, and nothing may be cut off
             printer.width = max(printer.width, sum(widths) + len(widths))  # with what stands between the columns
@@ -137,7 +139,6 @@ class Console:
             self.lose(name, error)
 
     def lose(self, name: "_Stream", error: OSError) -> None:
-        """Remember that a stream cannot be written, and why."""
         self.unsaid[name] = error.strerror or type(error).__name__
         _drop(getattr(sys, name))
 
@@ -148,8 +149,12 @@ class Console:
             self.note(f"{label} ...")
             yield lambda _label, _share: None
             return
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
         started = time.monotonic()
-        with _bars() as bars:
+        description = TextColumn("{task.description}", markup=False)
+        columns = (description, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=_rich(sys.stderr), transient=True) as bars:
             yield _teller(bars, label)
         self.note(f"{label}: {time.monotonic() - started:.1f} s")
 
@@ -159,9 +164,6 @@ def show_table_note(message: Warning | str, *_: Any, **__: Any) -> None:
     Console().note(f"Note: {message}.")
 
 
-_STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
-
-
 def printable(text: str) -> str:
     """A text on one line that moves no cursor and hides nothing, whatever names of columns and tables are in it.
 
@@ -169,10 +171,6 @@ def printable(text: str) -> str:
     (5, 3)
     """
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
-
-
-def _cell(lines: str | list[str]) -> str:
-    return printable(lines) if isinstance(lines, str) else "\n".join(map(printable, lines))
 
 
 def _drop(stream: TextIO) -> None:
@@ -194,13 +192,6 @@ def _rich(stream: TextIO, *, force_terminal: bool | None = None) -> "rich.consol
     from rich.console import Console as RichConsole
 
     return RichConsole(file=stream, markup=False, highlight=False, emoji=False, force_terminal=force_terminal)
-
-
-def _bars() -> "rich.progress.Progress":
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=_rich(sys.stderr), transient=True)
 
 
 def _teller(bars: "rich.progress.Progress", stage: str) -> Tell:

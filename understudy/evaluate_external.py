@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from evaluate.engine import evaluate_beside, proposed_schema
-from evaluate.gate.policy import Policy, Waiver, build_waivers
+from evaluate.gate.policy import Policy
 from evaluate.gate.undecided import JUDGE
 from evaluate.metrics import UNJUDGED
 from evaluate.options import EvaluationOptions
@@ -26,15 +26,12 @@ from synth.schema_file import schema_of
 from synth.table.limits import SizeLimits
 from synth.table.rows import Rows
 from synth.table.table import Table
-from synth.validation import parse_toml
 from understudy import provenance
-from understudy.data.load import read_side
-from understudy.data.source import RealTable, find_table
-from understudy.evaluation_log import check_training, count_attempt
-from understudy.hashed_table import changed, digest
+from understudy.data import RealTable, changed, digest, find_table, read_side
+from understudy.job import child_seed
 from understudy.job.load import check_measures, given_policy, named_policy
-from understudy.job.seeds import child_seed
-from understudy.run.attacks import audit_claim, claim_of, disproved, shadow_attacked, specification_of
+from understudy.provenance import check_training, count_attempt
+from understudy.run.stages import audit_claim, claim_of, disproved, shadow_attacked, specification_of
 
 CLAMPED = (
     "values of the real tables outside the schema were clamped, as --clamp asks; every number but the share of valid "
@@ -72,7 +69,7 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     schema = schema_of(files["schema"]) if files else None if model is None else model.schema
     schema = options.aim(schema or proposed_schema([table.address for table in sides.values()], options))
     shadowed = None if model is None or offer.shadow_models is None else specification_of(model)
-    key = provenance.fingerprint_key(provenance.key_path())
+    key = provenance.fingerprint_key()
     rows = {side: read_side(side, table, schema, options.outside) for side, table in sides.items()}
     real = Real.prepare(rows["train"], rows.get("holdout"), schema, options)
     limits = SizeLimits.beside(real.train, len(rows["train"]))
@@ -113,7 +110,10 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
         if _name_of_content(table, schema, key, limits) != before[name]:
             raise changed(table.shown)
     evaluation = replace(evaluation, candidates=tuple(measured))
-    warnings = (*unverified(offer), *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
+    shares = ((candidate.name, candidate.find(UNJUDGED)) for candidate in measured)
+    unjudged = [f"{name}: {share.note}; {JUDGE}" for name, share in shares if isinstance(share, Estimate)]
+    disputed = dict.fromkeys(sentence for candidate in measured for sentence in disproved(candidate))
+    warnings = (*unverified(offer), *unjudged, *disputed, *given_away(evaluation))
     known = Provenance(
         warnings=warnings, attempts=attempts, evaluated_at=started, seed=options.seed, fingerprints=prints,
         files_sha256={f"synthetic/{Path(t.address).name}": before[n] for n, t in offered.items() if not t.is_database},
@@ -123,7 +123,15 @@ def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
 
 def _by_name(offer: Offer) -> dict[str, RealTable]:
     """The synthetic tables by their names, of an offer that goes together."""
-    tables = {_name_of(table): table for table in map(find_table, map(str, offer.synthetic))}
+    tables = {}
+    for table in map(find_table, map(str, offer.synthetic)):
+        path = Path(table.address)
+        name = path.name
+        if table.is_database:
+            name = table.shown.rpartition("#")[2]
+        elif not path.is_dir():
+            name = name.removesuffix(".gz").removesuffix(path.suffix).removesuffix(".csv")
+        tables[name] = table
     if len(tables) < len(offer.synthetic):
         raise JobError("two synthetic tables have the same file name, and each goes by its own; rename one")
     if offer.model is not None and len(tables) > 1:
@@ -140,29 +148,6 @@ def _name_of_content(table: RealTable, schema: Schema, key: bytes, limits: SizeL
     if table.is_database:
         return provenance.fingerprint(Rows.of(table.address, schema), schema, key)
     return digest(Path(table.address), limits)
-
-
-def _name_of(table: RealTable) -> str:
-    """The name of a synthetic table: its file's or folder's, or its own in its database.
-
-    >>> _name_of(find_table("postgresql://host/database#offers.first"))
-    'offers.first'
-    """
-    if table.is_database:
-        return table.shown.rpartition("#")[2]
-    path = Path(table.address)
-    return path.name if path.is_dir() else path.name.removesuffix(".gz").removesuffix(path.suffix).removesuffix(".csv")
-
-
-def disputed(evaluation: Evaluation) -> tuple[str, ...]:
-    """Warnings for each claim that its audit disproves."""
-    return tuple(dict.fromkeys(sentence for candidate in evaluation.candidates for sentence in disproved(candidate)))
-
-
-def unjudged(evaluation: Evaluation) -> tuple[str, ...]:
-    """Warnings for each table with columns that no measure compared."""
-    shares = ((candidate.name, candidate.find(UNJUDGED)) for candidate in evaluation.candidates)
-    return tuple(f"{name}: {share.note}; {JUDGE}" for name, share in shares if isinstance(share, Estimate))
 
 
 def unverified(offer: Offer) -> tuple[str, ...]:
@@ -190,14 +175,4 @@ def read_evaluation(path: Path) -> Evaluation:
 
 def read_policy(name_or_path: str) -> Policy:
     """A policy by the name it ships under, or from a file."""
-    return judging(name_or_path, None)[0]
-
-
-def judging(policy: str, waivers: Path | None) -> tuple[Policy, tuple[Waiver, ...], dict[str, GivenFile]]:
-    """The policy and its waivers, with the files of "policy" and "waivers" as they were understood."""
-    files = {"policy": given_policy(policy, Path())}
-    rules = named_policy(files["policy"])
-    if waivers is None:
-        return rules, (), files
-    files["waivers"] = read_given(waivers, "waivers", JobError)
-    return rules, build_waivers(parse_toml(files["waivers"], "waivers", JobError)), files
+    return named_policy(given_policy(name_or_path, Path()))

@@ -4,31 +4,21 @@ import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from synth.declare import declare_schema, measurable
 from synth.infer import infer_schema
 from synth.schema import Schema
 from synth.schema_file import to_toml
-from understudy.data.load import first_rows
-from understudy.data.source import RealTable, find_table
+from understudy.data import RealTable, find_table, first_rows
 
 FEW_ROWS, FEW_SHARE, SHARE = 20_000, 0.34, 0.2
 """Rows up to which a larger share is held out: with fewer rows held out, rules on copies and attacks stay open."""
 SCHEMA, JOB = "schema.toml", "job.toml"
 LABEL = "auto"
-TRIED = "tried-{name}"
-"""The default name of the output folder."""
 
 _WITHOUT = "# Without an epsilon: sequential trees. They are close to the table, and promise nothing about its rows."
 _WITH = "# With an epsilon: the private generator that suits the schema, chosen by public facts alone."
-
-
-@dataclass(frozen=True)
-class Units:
-    entity: str | None = None
-    order: str | None = None
-    propose_entity: bool = True
-    propose_order: bool = True
 
 
 @dataclass(frozen=True)
@@ -43,13 +33,11 @@ class QuickStart:
     show_rows: bool = True
 
     @classmethod
-    def of(cls, table: str, *, target: str | None = None, units: Units = Units(), seed: int = 0) -> "QuickStart":
+    def of(cls, table: str, *, propose_order: bool = True, seed: int = 0, **named: Any) -> "QuickStart":
+        """`named`: what of `infer_schema` is said by hand."""
         source = find_table(table)
         rows, is_whole = first_rows(source)
-        schema = infer_schema(
-            rows, target=target, entity=units.entity, order=units.order, propose_entity=units.propose_entity,
-            propose_order=units.propose_order and is_whole,
-        )  # fmt: skip
+        schema = infer_schema(rows, propose_order=propose_order and is_whole, **named)
         return cls(source, schema, len(rows) <= FEW_ROWS, seed)
 
     @property
@@ -60,7 +48,7 @@ class QuickStart:
 
     @property
     def folder(self) -> Path:
-        return Path(TRIED.format(name=self.name))
+        return Path(f"tried-{self.name}")
 
     @property
     def to_measure(self) -> tuple[str, ...]:
@@ -87,8 +75,6 @@ class QuickStart:
 
     @property
     def job(self) -> str:
-        address = self.table.absolute
-        fit = [_WITHOUT] if self.epsilon is None else [_WITH]
         budget = [] if self.epsilon is None else [f"epsilon = {self.epsilon!r}"]
         hidden = "show_rows = false  # no real row in the report, nor in evaluation.json"
         return "\n".join([
@@ -100,14 +86,14 @@ class QuickStart:
             'policy = "internal"  # for people inside, in a protected place; "partner" and "public" ask for more',
             "",
             "[table]",
-            f"path = {json.dumps(address, ensure_ascii=False)}",
+            f"path = {json.dumps(self.table.absolute, ensure_ascii=False)}",
             f'schema = "{SCHEMA}"',
             'outside = "clamp"  # a value beyond the limits of the schema counts as the nearest one within',
             "",
             "[split]",
             f"holdout_share = {FEW_SHARE if self.is_small else SHARE}  # rows that no generator sees, to compare with",
             "",
-            *fit,
+            _WITHOUT if self.epsilon is None else _WITH,
             f"[generators.{LABEL}]",
             *budget,
             "",

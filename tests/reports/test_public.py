@@ -228,7 +228,7 @@ def test_facts_have_no_place_for_an_evaluation(known: PublicFacts) -> None:
 
 
 def test_no_hash_is_on_the_page_or_beside_it(page: str, known: PublicFacts, tmp_path: Path) -> None:
-    from understudy.run.released_numbers import released_json
+    from understudy.bundle.evidence import released_json
 
     assert known.publication is not None
     for text in (page.partition("</style>")[2], released_json(known, known.publication)):

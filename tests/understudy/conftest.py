@@ -137,6 +137,17 @@ def table() -> Callable[..., pd.DataFrame]:
 
 
 @contextmanager
+def quick_models() -> Iterator[None]:
+    """Models of utility that learn in few steps: how well they serve is not what is tested."""
+    from evaluate.utility import models, study
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
+        patch.setitem(models.BOOSTING, "max_iter", 8)
+        yield
+
+
+@contextmanager
 def made_once(factory: pytest.TempPathFactory, name: str) -> Iterator[tuple[Path, bool]]:
     """A folder that all processes of a suite share, and whether it is still to be filled, under a lock."""
     base = factory.getbasetemp()

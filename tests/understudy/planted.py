@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 
 from synth.dp.ledger import open_ledger
-from understudy.run import pool
+from understudy.run import candidates
 from understudy.run import run as running
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def carry_out(workspace: "Workspace") -> "Ran":
     def make_all(*arguments: Any) -> None:
         for path, text in kept.items():
             path.write_text(f"{text}# edited meanwhile\n".replace("limit = 0.5", "limit = 0.999"))
-        pool.make_all(*arguments)
+        candidates.make_all(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(running, "make_all", make_all)

@@ -10,7 +10,7 @@ from synth.dp.ledger import Ledger, open_ledger
 from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.registry import generator
 from synth.schema_file import read_schema
-from understudy.budget.payment import make_request
+from understudy.budget import make_request
 from understudy.run import run as running
 from understudy.run import stages
 from understudy.run.workspace import unfinished

@@ -16,10 +16,8 @@ from synth.dp.ledger import open_ledger
 from synth.errors import JobError, OutputError
 from tests.understudy.conftest import SCHEMA
 from tests.understudy.working import Scripted
-from understudy.executors import executor as executors
-from understudy.executors import processes
-from understudy.executors.executor import Ended, Service, checked, cores, wait_for_workers
-from understudy.executors.processes import Processes, Worker
+from understudy import executor as executors
+from understudy.executor import Ended, Processes, Service, Worker, checked, cores, wait_for_workers
 
 
 def service(folder: Path, **changes: object) -> Service:
@@ -50,7 +48,7 @@ def test_a_process_has_its_share_of_threads_and_the_environment_is_left_as_it_wa
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "64")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    monkeypatch.setattr(processes, "cores", lambda: 8)
+    monkeypatch.setattr(executors, "cores", lambda: 8)
     with Processes(service(tmp_path), 4) as executor:
         result = all_ended(executor, ["threads:"])
     assert result["threads:"].lost == "2 2"
@@ -74,8 +72,7 @@ def test_a_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
     script = (
         "import pathlib, pickle, time\n"
         "from tests.understudy.working import Scripted\n"
-        "from understudy.executors.processes import Processes\n"
-        "from understudy.executors.executor import Service\n"
+        "from understudy.executor import Processes, Service\n"
         f"folder = pathlib.Path({str(tmp_path)!r})\n"
         "with Processes(Service(pickle.dumps(Scripted()), folder, home=folder), 1) as executor:\n"
         "    executor.start('sleep:600')\n"

@@ -23,10 +23,10 @@ from synth.dp.events import event_of
 from synth.dp.ledger import open_ledger
 from tests.understudy.conftest import Ran, Workspace, run_command
 from tests.understudy.planted import N_ROWS, SCHEMA, SEED, planted
+from understudy.bundle import evidence
 from understudy.bundle.evidence import write_public_folder
 from understudy.bundle.manifest import About, rules_of
 from understudy.provenance import sha256
-from understudy.run import released_numbers
 from understudy.run.plan import make_plan
 from understudy.run.run import RunOutcome
 
@@ -96,7 +96,7 @@ def test_every_table_has_its_card_and_a_run_goes_by_one_name(finished_out: Path,
     public, internal = (metrics(finished_out / f"metrics.{name}.prom") for name in ("public", "internal"))
     named = {"model": "independent", "dataset": "planted", "run_id": run_id}
     consumed = public["dp_training_epsilon_consumed"]
-    assert consumed == [named, {**named, "model": released_numbers.ALONE}]
+    assert consumed == [named, {**named, "model": evidence.ALONE}]
     assert public["dp_training_budget_remaining"] == [{"dataset": "planted"}]
     assert ("understudy_verdict" in public, "understudy_verdict" in internal) == (False, True)
     assert (finished_out / "summary.md").read_text().startswith("# A &#124; title\n")
@@ -151,7 +151,7 @@ def test_every_text_says_the_same_of_the_cost_and_of_which_moment(
         position = yaml.safe_load(path.read_text())["privacy"]["ledger"]
         booked = (position["note"]["spent_epsilon"], position["left_epsilon"], position["moment"])
         assert booked == (holding.spent_epsilon, holding.left_epsilon, AFTER_RUN)
-    public = finished_out / "to-hand-on" / released_numbers.REPORT
+    public = finished_out / "to-hand-on" / evidence.PUBLIC_REPORT
     for path in (finished_out / "report.html", public):
         assert f"{loss(holding.spent_epsilon)} <small>" in path.read_text() and AFTER_RUN in path.read_text()
     summary = (finished_out / "summary.md").read_text()
@@ -164,14 +164,14 @@ def test_every_text_says_the_same_of_the_cost_and_of_which_moment(
 def test_the_released_numbers_are_the_same_wherever_they_stand_and_are_priced_anew(
     finished_out: Path, evaluation: Evaluation
 ) -> None:
-    path = finished_out / "to-hand-on" / released_numbers.NUMBERS
+    path = finished_out / "to-hand-on" / evidence.NUMBERS
     numbers = json.loads(path.read_text())["numbers"]
     assert numbers == json.loads(evaluation.to_json())["provenance"]["released_numbers"]["numbers"]
     assert len(numbers) == N_RELEASED + 1
     for number in numbers:
         estimate: Any = evaluation.candidates[0].find(number["measure"], tuple(number["subject"]))
         assert (estimate.value, estimate.low, estimate.high) == (number["value"], number["low"], number["high"])
-    for name in ("independent", released_numbers.ALONE, released_numbers.BOTH):
+    for name in ("independent", evidence.ALONE, evidence.BOTH):
         ran = run_command("ledger", "show", "--release", path, "--candidate", name)
         assert (ran.exit_code, "PASS: the claim" in ran.stdout) == (0, True), ran.stderr
 

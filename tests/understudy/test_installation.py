@@ -17,7 +17,7 @@ from synth.errors import MissingExtra
 from synth.generators import registry
 from synth.schema import Schema
 from tests.understudy.conftest import SCHEMA
-from understudy.cli import quickstart
+from understudy.cli import jobs
 
 ROOT = Path(__file__).parents[2]
 REFUSED = "needs the extra `private`; pip install 'understudy-tables[private]'"
@@ -72,7 +72,7 @@ def test_a_sampler_that_cannot_draw_is_found_before_a_row_is_read_or_a_budget_is
 def test_commands_refuse_epsilon_before_they_read_and_do_the_rest(
     workspace: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quickstart, "is_terminal", lambda: True)
+    monkeypatch.setattr(jobs, "is_terminal", lambda: True)
     folder = workspace.folder
     schema, fit = folder / "schema.toml", ("--generator", "mst", "--epsilon", "1", "--out", folder / "model")
     workspace.write_job(generators={"auto": {"epsilon": 1.0}, "trees": {}})

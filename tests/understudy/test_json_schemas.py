@@ -24,9 +24,8 @@ from synth.errors import JobError
 from synth.schema import build_schema
 from synth.usage_terms import Terms
 from tests.evaluations import evaluation_of
-from understudy.job.spec import EvaluationSpec, Job, build_job
-from understudy.job.sweep import SweepSpec
-from understudy.json_schemas import KINDS, json_schema
+from understudy.job.load import KINDS, json_schema
+from understudy.job.spec import EvaluationSpec, Job, SweepSpec, build_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RULE = {"measure": "privacy.copies", "limit": 0.1, "why": "because"}

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from evaluate.result_io import evaluation_from
-from tests.understudy.conftest import SECRET, Ran, Workspace, run_command, shared_run, small_table
-from understudy.cli import app, quickstart
+from tests.understudy.conftest import SECRET, Ran, Workspace, quick_models, run_command, shared_run, small_table
+from understudy.cli import app, jobs
 from understudy.quickstart import QuickStart
 
 JUDGED = (0, 1, 3)
@@ -23,7 +23,8 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Ran]:
     def carry_out(folder: Path) -> Ran:
         table = small_table(400).assign(price=[f"{n}:{7 * n}/{n % 11} #{n}" for n in range(400)])
         path = Workspace(folder).write_table(table)
-        return run_command("try", path, "--target", "ill", "--out", folder / "out")
+        with quick_models():
+            return run_command("try", path, "--target", "ill", "--out", folder / "out")
 
     return shared_run(tmp_path_factory, "tried", carry_out)
 
@@ -46,7 +47,8 @@ def test_a_table_alone_gives_a_report_a_verdict_its_reason_and_the_next_steps(tr
 def test_its_files_do_the_same_again(tried: tuple[Workspace, Any], tmp_path: Path) -> None:
     workspace, ran = tried
     out, again = workspace.folder / "out", tmp_path / "again"
-    assert workspace.run("run", out / "job.toml", "--out", again).exit_code == ran.exit_code
+    with quick_models():
+        assert workspace.run("run", out / "job.toml", "--out", again).exit_code == ran.exit_code
     for name in ("synthetic/auto.csv", "schema.toml", "job.toml"):
         assert (out / name).read_bytes() == (again / name).read_bytes()
     each, two = (evaluation_from((path / "evaluation.json").read_text()) for path in (out, again))
@@ -55,10 +57,7 @@ def test_its_files_do_the_same_again(tried: tuple[Workspace, Any], tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("more", "clause"),
-    [
-        (("--target", "nobody"), "nobody"),
-        (("--epsilon", "1", "--yes"), "needs a person who says what is public"),
-    ],
+    [(("--target", "nobody"), "nobody"), (("--epsilon", "1", "--yes"), "needs a person who says what is public")],
 )
 def test_wrong_use_is_one_sentence_and_leaves_nothing(workspace: Any, more: tuple[str, ...], clause: str) -> None:
     before = workspace.listing()
@@ -70,7 +69,7 @@ def test_wrong_use_is_one_sentence_and_leaves_nothing(workspace: Any, more: tupl
 
 def asked(workspace: Any, monkeypatch: pytest.MonkeyPatch, *answers: str) -> Any:
     """The command on a terminal where somebody gives these answers."""
-    monkeypatch.setattr(quickstart, "is_terminal", lambda: True)
+    monkeypatch.setattr(jobs, "is_terminal", lambda: True)
     named = ("--epsilon", "1", "--target", "ill", "--out", str(workspace.folder / "out"))
     arguments = ["try", str(workspace.folder / "table.csv"), *named]
     return CliRunner().invoke(app, arguments, input="".join(f"{answer}\n" for answer in answers))
@@ -80,7 +79,7 @@ def asked(workspace: Any, monkeypatch: pytest.MonkeyPatch, *answers: str) -> Any
 def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = asked(workspace, monkeypatch, "900", "age", "income", "y")
     assert ran.exit_code in JUDGED, ran.stderr
-    for line in quickstart.WHAT_IS_DECLARED:
+    for line in jobs.WHAT_IS_DECLARED:
         assert line in ran.stderr
     assert "column 'age': every value is a whole number from" in ran.stderr
     schema = tomllib.loads((workspace.folder / "out" / "schema.toml").read_text())
@@ -115,9 +114,9 @@ def test_with_epsilon_nothing_is_chosen_by_the_number_of_rows(
     monkeypatch.setattr("understudy.quickstart.FEW_ROWS", 300)
     table(301).to_csv(tmp_path / "t.csv", index=False)
     frame = pd.read_csv(tmp_path / "t.csv")
-    jobs = []
+    written = []
     for rows in (frame, frame[:300]):
         rows.to_csv(tmp_path / "t.csv", index=False)
         start = QuickStart.of(str(tmp_path / "t.csv"))
-        jobs.append(start.declared(n_units=400, public=frozenset(), epsilon=1.0).job)
-    assert jobs[0] == jobs[1]
+        written.append(start.declared(n_units=400, public=frozenset(), epsilon=1.0).job)
+    assert written[0] == written[1]

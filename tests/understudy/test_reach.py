@@ -12,7 +12,7 @@ from evaluate.result import Estimate
 from evaluate.tables import Real
 from synth.dp.tradeoff import TradeOff
 from synth.schema import build_schema
-from understudy.reach import Size, beyond_reach, could_pass, unfavorable
+from understudy.run.preflight import Size, beyond_reach, could_pass, unfavorable
 
 RARE, AUC = "privacy.membership.tpr_at_0.001", "privacy.membership.auc"
 SMALL = Size(10_000, 0.2, 8_000)

@@ -11,9 +11,9 @@ from evaluate.metrics import CLIPPED
 from synth.schema import Schema, build_schema
 from synth.table import conform, read_table
 from understudy import provenance
-from understudy.artifacts import file_name
-from understudy.evaluation_log import FILE_VARIABLE
-from understudy.evaluation_log import count_attempt as count
+from understudy.bundle.evidence import file_name
+from understudy.provenance import FILE_VARIABLE
+from understudy.provenance import count_attempt as count
 from understudy.run.candidates import _clipped
 from understudy.run.workspace import RunWorkspace
 

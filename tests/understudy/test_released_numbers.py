@@ -15,8 +15,9 @@ from synth.progress import quiet
 from synth.schema_file import read_schema
 from tests.understudy.conftest import small_table
 from tests.understudy.driving import charged, prepared
+from understudy.bundle.evidence import NUMBERS, PUBLIC_REPORT
 from understudy.job.spec import JobError, build_job
-from understudy.run import released_numbers as publishing
+from understudy.run import run as publishing
 from understudy.run import stages
 from understudy.run.plan import PUBLICATION, make_plan
 from understudy.run.workspace import unfinished
@@ -102,7 +103,7 @@ def test_a_point_of_a_sweep_counts_the_whole_sweep(workspace: Any) -> None:
     assert published.n_fits == 2
     assert published.together.epsilon == published.every.epsilon
     assert published.together.epsilon > swept_together.epsilon
-    assert "all its 2 private fits are counted" in (folder / "out" / "to-hand-on" / publishing.REPORT).read_text()
+    assert "all its 2 private fits are counted" in (folder / "out" / "to-hand-on" / PUBLIC_REPORT).read_text()
     unpaid = prepared(workspace, "unpaid", total=None, **{**ASKED, **swept})
     assert workspace.run("run", unpaid / "job.toml", "--out", unpaid / "out").exit_code == 2
 
@@ -112,6 +113,6 @@ def test_without_the_key_the_public_report_holds_no_number_and_costs_nothing(wor
     folder = prepared(workspace, "plain", **{**asked, "generators": {"independent": {}}})
     assert workspace.run("run", folder / "job.toml", "--out", folder / "out", "--quiet").exit_code in JUDGED
     public = folder / "out" / "to-hand-on"
-    assert "NO FORMAL GUARANTEE" in (public / publishing.REPORT).read_text()
-    assert not (public / publishing.NUMBERS).exists()
+    assert "NO FORMAL GUARANTEE" in (public / PUBLIC_REPORT).read_text()
+    assert not (public / NUMBERS).exists()
     assert charged(folder) == RdpCurve.total([])

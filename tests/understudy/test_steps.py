@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from evaluate.result_io import evaluation_from
-from evaluate.utility import study
-from tests.understudy.conftest import Ran, Workspace, small_table
+from tests.understudy.conftest import Ran, Workspace, quick_models, small_table
 
 
 def done(ran: Ran) -> Ran:
@@ -45,10 +44,10 @@ def candidate(workspace: Workspace) -> Any:
 def test_a_copy_fails_on_privacy_shuffled_columns_on_fidelity_and_fresh_real_rows_on_nothing(
     workspace: Workspace,
 ) -> None:
-    folder, rng, frame = workspace.folder, np.random.default_rng(0), small_table(2400)
-    workspace.write_schema(n_units=2400)
-    sides = {"train": frame[:1200], "holdout": frame[1200:1800], "fresh": frame[1800:], "copy": frame[:1200]}
-    shuffled = {name: rng.permutation(column.to_numpy()) for name, column in frame[:1200].items()}
+    folder, rng, frame = workspace.folder, np.random.default_rng(0), small_table(1600)
+    workspace.write_schema(n_units=1600)
+    sides = {"train": frame[:800], "holdout": frame[800:1200], "fresh": frame[1200:], "copy": frame[:800]}
+    shuffled = {name: rng.permutation(column.to_numpy()) for name, column in frame[:800].items()}
     for name, rows in {**sides, "shuffled": pd.DataFrame(shuffled)}.items():
         workspace.write_table(rows, f"{name}.csv")
     tables = [part for name in ("copy", "shuffled", "fresh") for part in ("--synthetic", folder / f"{name}.csv")]
@@ -95,11 +94,9 @@ def test_a_model_goes_from_fit_to_sample_to_evidence(workspace: Workspace) -> No
     assert "was fitted on the rows of the holdout; swap the two sides" in swapped.stderr
 
 
-def test_evaluate_takes_a_target_and_as_many_rows_as_it_is_told(
-    parts: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
-    done(offer(parts, "--measure", "utility.tstr", "--target", "town"))
+def test_evaluate_takes_a_target_and_as_many_rows_as_it_is_told(parts: Workspace) -> None:
+    with quick_models():
+        done(offer(parts, "--measure", "utility.tstr", "--target", "town"))
     assert candidate(parts).figures["utility"]["target"] == "town"
     for targets, n in (("100", 175), ("all", 375)):
         done(offer(parts, "--measure", "privacy.membership", "--targets", targets, "--force"))

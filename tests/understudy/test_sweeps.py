@@ -22,8 +22,7 @@ from synth.generators.registry import generator
 from synth.schema import build_schema
 from tests.understudy.conftest import Ran, Workspace, shared_run, small_table
 from understudy.bundle.verification import Demand, verify
-from understudy.job.spec import Job, build_job
-from understudy.job.sweep import composed
+from understudy.job.spec import Job, build_job, composed
 from understudy.run.plan import make_plan
 
 SWEEP = {"mst": {"epsilon": [0.3, 1, "none"]}}

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -19,11 +19,14 @@ from typing import Any
 from evaluate.gate.policy import find_policy
 from synth.errors import OutputError, UnderstudyError
 from synth.output import is_taken, sole, whole_file
-from understudy.batch.jobs import OWN, SUMMARY_CSV, SUMMARY_JSON, BatchJob
-from understudy.batch.result import (
+from understudy.batch.jobs import (
     BAD,
     CRASHED,
     NOT_STARTED,
+    OWN,
+    SUMMARY_CSV,
+    SUMMARY_JSON,
+    BatchJob,
     JobOutcome,
     exit_code,
     finished,
@@ -31,23 +34,23 @@ from understudy.batch.result import (
     read_content,
     rests_on_expired_waiver,
 )
-from understudy.bundle.manifest import MANIFEST, moment
+from understudy.bundle.manifest import MANIFEST
 from understudy.console import DONE, INTERRUPTED, TERMINATED, Console, duration
-from understudy.data.source import file_state
-from understudy.executors.executor import Executor, Service, carried_out, opened, wait_for_workers
-from understudy.executors.executor import check_elsewhere as check_executor
-from understudy.provenance import sha256
+from understudy.data import file_state
+from understudy.executor import Executor, Service, carried_out, opened, wait_for_workers
+from understudy.executor import check_elsewhere as check_executor
+from understudy.provenance import now, sha256
 from understudy.run.plan import check_ledger
 from understudy.run.workspace import tidy
 
 DAMAGED = "and no run left it so"
 LOCKS = "locks"
-EXPIRED = "and a waiver that its verdict rests on has expired"
 
 
 def mark_of(job: BatchJob) -> dict[str, Any]:
     """What tells a job's inputs from others: digests of its files, and of its table all but its rows."""
-    spec, home = job.job, job.path.parent
+    spec, home = job.spec, job.path.parent
+    assert spec is not None  # a job that cannot be read is never begun
     try:
         policy = find_policy(spec.policy, home)
     except UnderstudyError:
@@ -71,10 +74,10 @@ def difference(job: BatchJob) -> str | None:
     verdict, then = read_content(job.out / "verdict.json"), read_content(job.mark)
     if verdict is None or then is None or not (job.out / MANIFEST).is_file():
         return DAMAGED
-    if other := [name for name, now in mark_of(job).items() if then.get(name) != now]:
+    if other := [name for name, value in mark_of(job).items() if then.get(name) != value]:
         return f"made from {' and '.join(f'another {name}' for name in other)}"
     if _rests_on_expired_waiver(verdict):
-        return EXPIRED
+        return "and a waiver that its verdict rests on has expired"
     try:
         result = verify(job.out, Demand())
     except UnderstudyError:
@@ -119,21 +122,12 @@ class JobWork:
         return carry_out
 
 
-def executor_of(jobs: Iterable[BatchJob], settings: Settings) -> Executor:
-    arguments = {job.name: ("run", str(job.path), f"--out={job.out}", *settings.options) for job in jobs}
-    work = pickle.dumps(JobWork(settings.command, arguments))
-    locks = settings.folder.absolute() / OWN / LOCKS
-    service = Service(work, locks, settings.folder.absolute(), settings.timeout_s, Path.cwd())
-    return opened(settings.executor, service, settings.workers)
-
-
 def check_elsewhere(jobs: Sequence[BatchJob], folder: Path, executor: str) -> None:
-    from understudy.budget.account import ledger_of, ledger_place
+    from understudy.budget import ledger_of, ledger_place
 
-    usable = [job for job in jobs if job.spec is not None and not job.fault]
-    for job in usable:
-        url = ledger_of(job.job, job.path.parent)
-        if any(point.epsilon is not None for point in job.job.points.values()) and url is not None:
+    usable = [job for job in jobs if not job.fault]
+    for spec, home in ((job.spec, job.path.parent) for job in usable):
+        if spec is not None and spec.is_private and (url := ledger_of(spec, home)) is not None:
             check_ledger(ledger_place(url))
     check_executor(executor, folder.absolute().parent, tuple(job.path for job in usable), keyed=True)
 
@@ -158,14 +152,10 @@ class BatchResult:
 class _Progress:
     jobs: Sequence[BatchJob]
     console: Console
-    found: dict[str, JobOutcome] = field(default_factory=dict)
-
-    @property
-    def has_failed(self) -> bool:
-        return any(outcome.exit_code != DONE for outcome in self.found.values())
+    outcomes: dict[str, JobOutcome] = field(default_factory=dict)
 
     def add(self, outcome: JobOutcome) -> None:
-        self.found[outcome.name] = outcome
+        self.outcomes[outcome.name] = outcome
         took = "" if outcome.seconds is None else f" after {duration(outcome.seconds)}"
         line = f"{outcome.name}: {outcome.shown_state}{took}{f': {outcome.why}' if outcome.why else ''}"
         self.say(line)
@@ -175,7 +165,7 @@ class _Progress:
 
     def say(self, text: str) -> None:
         """A line with how many jobs are done, and when, in UTC."""
-        self.console.note(f"[{len(self.found)}/{len(self.jobs)}] {moment(datetime.now(UTC))} {text}")
+        self.console.note(f"[{len(self.outcomes)}/{len(self.jobs)}] {now()} {text}")
 
 
 def conduct(jobs: Sequence[BatchJob], settings: Settings, console: Console) -> BatchResult:
@@ -189,7 +179,8 @@ def conduct(jobs: Sequence[BatchJob], settings: Settings, console: Console) -> B
         progress = _Progress(jobs, console)
         waiting = [job for job in jobs if not _settled(job, progress)]
         cut = _run(waiting, progress, settings) if waiting else None
-    return BatchResult(tuple(progress.found.get(job.name) or JobOutcome(job.name, NOT_STARTED) for job in jobs), cut)
+    known = progress.outcomes
+    return BatchResult(tuple(known.get(job.name) or JobOutcome(job.name, NOT_STARTED) for job in jobs), cut)
 
 
 def _settled(job: BatchJob, progress: _Progress) -> bool:
@@ -225,14 +216,18 @@ def _standing(job: BatchJob) -> JobOutcome | None:
 def _run(waiting: Sequence[BatchJob], progress: _Progress, settings: Settings) -> BaseException | None:
     """Jobs begun and ended, until none is left or the batch is told to end."""
     jobs = {job.name: job for job in waiting}
-    with executor_of(waiting, settings) as executor, progress.console.stage("batch") as tell:
+    arguments = {job.name: ("run", str(job.path), f"--out={job.out}", *settings.options) for job in waiting}
+    folder, work = settings.folder.absolute(), pickle.dumps(JobWork(settings.command, arguments))
+    service = Service(work, folder / OWN / LOCKS, folder, settings.timeout_s, Path.cwd())
+    with opened(settings.executor, service, settings.workers) as executor, progress.console.stage("batch") as tell:
 
         def begin(name: str) -> None:
-            if not (settings.fail_fast and progress.has_failed):
+            has_failed = any(outcome.exit_code != DONE for outcome in progress.outcomes.values())
+            if not (settings.fail_fast and has_failed):
                 _begin(jobs[name], executor, progress)
 
         def look() -> None:
-            tell(", ".join(executor.at_work), len(progress.found) / len(progress.jobs))
+            tell(", ".join(executor.at_work), len(progress.outcomes) / len(progress.jobs))
 
         try:
             for ended in carried_out(executor, deque(jobs), begin, look):

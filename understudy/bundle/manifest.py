@@ -1,11 +1,18 @@
-"""The manifest: what is in a bundle, byte for byte, and in brief what it is the evidence of.
+"""The manifest: what is in a bundle, byte for byte, in brief what it is evidence of, and what people decide of it.
 
-Sealing writes it, as the last thing that is done to a bundle: from then on every byte is accounted for.
+Sealing writes the manifest, as the last thing that is done to a bundle: from then on every byte is accounted for. What
+comes later is about it. In a sign-off somebody answers, in a role and until a date, for the release of one table; two
+people have to. A withdrawal says that a bundle is not to be relied on any more, for good. The register is a file of
+lines, each the envelope of a withdrawal, that an organization publishes and that `verify` asks: a copy that was made
+before a withdrawal says nothing of it, and the register does, by the manifest's digest.
 """
 
+import fcntl
 import hashlib
 import os
-from datetime import UTC, date, datetime, timedelta
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,20 +22,26 @@ from evaluate.gate.finding import Outcome
 from evaluate.gate.policy import Policy
 from synth.validation import Frozen
 from understudy.bundle.documents import (
+    FILE,
+    FOLDER,
     LIMIT_BYTES,
     SIGNATURE,
+    BundleError,
     Digest,
     Digests,
     Predicate,
+    Signer,
     Statement,
     Subject,
+    contents,
+    digest,
     enveloped,
+    opened,
     public_hex,
+    read_plain,
     remove_document,
     write_document,
 )
-from understudy.bundle.files import FILE, FOLDER, BundleError, contents, digest
-from understudy.bundle.keys import Signer
 
 MANIFEST, WITHDRAWAL = "manifest.json", "withdrawal.json"
 SIGN_OFFS = ("sign-off-1.json", "sign-off-2.json")
@@ -42,6 +55,9 @@ LONGEST = 1024
 """Characters of a path: other systems open no longer ones."""
 
 Moment = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$", description="UTC.")]
+REGISTER_LIMIT_BYTES = 64 * 2**20
+Register = Mapping[str, tuple["Withdrawal", ...]]
+"""Withdrawals by the digest of the manifest: anybody may have signed them."""
 
 
 class Annotations(Frozen):
@@ -122,18 +138,11 @@ class Manifest(Statement):
 
     @property
     def about(self) -> About:
-        """In brief, the evidence that the files are."""
         return self.predicate.about
 
     @property
     def files(self) -> dict[str, File]:
-        """Its files by path."""
         return {file.name: file for file in self.subject}
-
-    @property
-    def folders(self) -> frozenset[str]:
-        """The folders that its files lie in."""
-        return frozenset(parent for path in self.files for parent in _parents(path))
 
     @property
     def holds_public(self) -> bool:
@@ -154,7 +163,6 @@ class Later(Statement):
 
     @property
     def manifest_sha256(self) -> Digest:
-        """SHA-256 of the manifest that it is about."""
         return self.subject[0].digest.sha256
 
     def plain(self) -> dict[str, Any]:
@@ -175,20 +183,6 @@ def check_path(path: str) -> None:
         )
     if path in RESERVED:
         raise BundleError(f"a bundle's own files are in no manifest: {shown}; remove it there")
-
-
-def _parents(path: str) -> tuple[str, ...]:
-    parts = path.split("/")[:-1]
-    return tuple("/".join(parts[: n + 1]) for n in range(len(parts)))
-
-
-def moment(at: datetime) -> str:
-    """A moment as manifests write it.
-
-    >>> moment(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
-    '2026-01-02T03:04:05Z'
-    """
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def last_day(policy: Policy, evaluated_at: object, made_at: str) -> date | None:
@@ -238,10 +232,112 @@ def seal(folder: Path, about: About, signer: Signer | None) -> str:
 
 
 def sealed_digest(folder: Path) -> str:
-    """The SHA-256 of the manifest of a bundle."""
     return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
 
 
 def rules_of(policy: Policy) -> Rules:
-    """The policy, in brief."""
     return Rules(name=policy.name, version=policy.version, audience=policy.audience)
+
+
+class Person(Frozen):
+    """Somebody who answers for something."""
+
+    name: str = Field(min_length=1, max_length=200)
+    role: str = Field(min_length=1, max_length=200)
+
+    @property
+    def reads_as(self) -> str:
+        """The name as a reader sees it, whatever its spaces, letter case and forms of letters."""
+        return " ".join(unicodedata.normalize("NFKC", self.name).casefold().split())
+
+
+class Accepted(Frozen):
+    """A waiver in force: a rule that the table does not keep, for which somebody answers."""
+
+    measure: str
+    subject: tuple[str, ...] = ()
+    owner: str
+    reason: str
+    until: date = Field(description="The last day on which it counts.")
+
+
+class SignOffPredicate(Predicate):
+    """The predicate of a sign-off, which somebody signs: nobody can write two in the names of two people."""
+
+    public_key: str = Field(pattern=r"^[0-9a-f]{64}$", description="The 32 bytes of the key that signs this.")
+    signed_at: Moment
+    by: Person
+    expires: date | None = Field(default=None, description="The last day on which it counts.")
+    release: str = Field(description="The candidate whose table may be released.")
+    verdict: Literal["PASS"] = "PASS"
+    policy: Rules = Field(description="What it was judged by; its `audience` says for whom it is signed off.")
+    waivers: tuple[Accepted, ...] = ()
+
+
+class SignOff(Later):
+    """The sign-off of one bundle, as it was sealed, by one of two people."""
+
+    predicate_type: Literal["urn:understudy:sign-off:2"] = Field("urn:understudy:sign-off:2", alias="predicateType")
+    predicate: SignOffPredicate
+
+
+class WithdrawalPredicate(Predicate):
+    """The predicate of a withdrawal."""
+
+    withdrawn_at: Moment
+    by: Person
+    reason: str = Field(min_length=1, max_length=2000)
+
+
+class Withdrawal(Later):
+    """A withdrawal of one bundle, known by the digest of its manifest."""
+
+    predicate_type: Literal["urn:understudy:withdrawal:2"] = Field("urn:understudy:withdrawal:2", alias="predicateType")
+    predicate: WithdrawalPredicate
+
+    @property
+    def sentence(self) -> str:
+        content = self.predicate
+        return f"withdrawn at {content.withdrawn_at} by {content.by.name!r}, {content.by.role!r}: {content.reason!r}"
+
+
+def subject_of(sha256: str) -> tuple[ManifestSubject]:
+    return (ManifestSubject(digest=Digests(sha256=sha256)),)
+
+
+def read_register(path: Path) -> Register:
+    try:
+        content = read_plain(path.resolve(strict=True), REGISTER_LIMIT_BYTES)
+    except FileNotFoundError:
+        raise BundleError(
+            f"there is no register at path={str(path)!r}, and without one nobody can say that nothing was withdrawn; "
+            "fetch it, or make an empty one where nothing ever was (`touch`)"
+        ) from None
+    except (OSError, RuntimeError, ValueError) as error:
+        raise BundleError(f"the register cannot be read: path={str(path)!r}: {error}") from None
+    register = dict[str, tuple[Withdrawal, ...]]()
+    for number, line in enumerate(content.splitlines(keepends=True), start=1):
+        try:
+            withdrawal = opened(line, Withdrawal, "the withdrawal")
+        except BundleError as error:
+            raise BundleError(
+                f"the register was changed by something else, or breaks off: path={str(path)!r}, line={number}: "
+                f"{error}; fetch it again"
+            ) from None
+        sha256 = withdrawal.manifest_sha256
+        register[sha256] = (*register.get(sha256, ()), withdrawal)
+    return register
+
+
+def add_to_register(path: Path, lines: Sequence[bytes]) -> None:
+    """Add withdrawals to a register, made where there is none; what it holds by the same key is not added again."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX)  # two who withdraw at once must not write into each other's lines
+        register = read_register(path)
+        for line in lines:
+            new = opened(line, Withdrawal, "the withdrawal")
+            if all(known.signer != new.signer for known in register.get(new.manifest_sha256, ())):
+                file.write(line)
+        file.flush()
+        os.fsync(file.fileno())

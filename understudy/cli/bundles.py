@@ -12,7 +12,7 @@ from understudy.cli.options import Key, arg, console_of, opt, signer_of
 from understudy.console import DONE, FAILED, Console
 
 if TYPE_CHECKING:
-    from understudy.bundle.records import Person, SignOff
+    from understudy.bundle.manifest import Person, SignOff
     from understudy.bundle.verification import Demand, Verification
 
 VERIFY = "Example: understudy verify out/fair --public-key release.key.pub"
@@ -28,13 +28,9 @@ N_SHOWN, LONGEST = 50, 4000
 Bundle = Annotated[Path, arg("The folder that holds manifest.json.")]
 Register = Annotated[Path | None, opt("Register of withdrawals.", envvar="UNDERSTUDY_REGISTER")]
 PublicKeys = Annotated[
-    list[Path] | None,
-    opt("One of these must have signed the manifest; may be repeated.", "--public-key"),
+    list[Path] | None, opt("One of these must have signed the manifest; may be repeated.", "--public-key")
 ]
-Signers = Annotated[
-    list[str] | None,
-    opt("Fingerprint of a key that may have signed; may be repeated.", "--signer"),
-]
+Signers = Annotated[list[str] | None, opt("Fingerprint of a key that may have signed; may be repeated.", "--signer")]
 SignOffKeys = Annotated[
     list[Path] | None,
     opt(
@@ -76,7 +72,7 @@ def verify(
     return code
 
 
-def sign_off(  # noqa: PLR0913 - options of the command line
+def sign_off(
     ctx: typer.Context,
     bundle: Bundle,
     name: Name,
@@ -94,14 +90,13 @@ def sign_off(  # noqa: PLR0913 - options of the command line
 
     Each of the two gives this command, with a key of their own.
     """
-    from understudy.bundle.sign_off import sign_off as sign
+    from understudy.bundle.verification import sign_off as sign
 
     console = console_of(ctx)
     signer, until = signer_of(key, console), None if expires is None else expires.date()
     demand = replace(demand_of(public_key, signers, register), sign_off_keys=_fingerprints(sign_off_key))
     document, before = sign(bundle, _person(name, role), demand, signer, until)
-    for sentence in before.notes:
-        console.note(f"Note: {sentence}.")
+    console.note(*(f"Note: {sentence}." for sentence in before.notes))
     _show_sign_off(document, console)
     if not before.sign_offs:
         console.say("A second person has to sign it off, too, with a key of their own: the same command")
@@ -121,7 +116,7 @@ def withdraw(
     register: Register = None,
 ) -> int:
     """Withdraw a bundle, and the bundle to hand on in it, for good. A register tells those who hold a copy."""
-    from understudy.bundle.revocation import withdraw as take_back
+    from understudy.bundle.verification import withdraw as take_back
 
     console = console_of(ctx)
     person, why, signer = _person(name, role), _text("reason", reason, 2000), signer_of(key, console)
@@ -137,16 +132,12 @@ def withdraw(
     return DONE
 
 
-def key(
-    ctx: typer.Context,
-    file: Annotated[Path, arg("The private key; FILE.pub is the public one.")],
-) -> int:
+def key(ctx: typer.Context, file: Annotated[Path, arg("The private key; FILE.pub is the public one.")]) -> int:
     """Make an Ed25519 key pair that signs evidence, or show the fingerprint of the key that is there.
 
     A passphrase in UNDERSTUDY_SIGN_KEY_PASSPHRASE locks it.
     """
-    from understudy.bundle.files import is_there
-    from understudy.bundle.keys import PUBLIC_SUFFIX, load_public, load_signer, make_keys, public_pem
+    from understudy.bundle.documents import PUBLIC_SUFFIX, is_there, load_public, load_signer, make_keys, public_pem
 
     console = console_of(ctx)
     if not is_there(file) and file.suffix != PUBLIC_SUFFIX:
@@ -160,8 +151,8 @@ def key(
 
 
 def demand_of(public_keys: list[Path] | None, signers: list[str] | None, register: Path | None) -> "Demand":
-    from understudy.bundle.files import BundleError
-    from understudy.bundle.records import read_register
+    from understudy.bundle.documents import BundleError
+    from understudy.bundle.manifest import read_register
     from understudy.bundle.verification import Demand
 
     for signer in signers or ():
@@ -172,19 +163,19 @@ def demand_of(public_keys: list[Path] | None, signers: list[str] | None, registe
 
 
 def _fingerprints(public_keys: list[Path] | None) -> frozenset[str]:
-    from understudy.bundle.keys import load_public
+    from understudy.bundle.documents import load_public
 
     return frozenset(load_public(path).keyid for path in public_keys or ())
 
 
 def _person(name: str, role: str) -> "Person":
-    from understudy.bundle.records import Person
+    from understudy.bundle.manifest import Person
 
     return Person(name=_text("name", name, 200), role=_text("role", role, 200))
 
 
 def _text(what: str, text: str, longest: int) -> str:
-    from understudy.bundle.files import BundleError
+    from understudy.bundle.documents import BundleError
 
     stripped = text.strip()
     if not stripped or len(stripped) > longest or not stripped.isprintable():
@@ -203,10 +194,8 @@ def _show(result: "Verification", console: Console) -> None:
         console.say(f"Signed by: {result.signer or 'nobody'}")
     for sign_off in result.sign_offs:
         _show_sign_off(sign_off, console)
-    for sentence in result.notes:
-        console.note(f"Note: {sentence}.")
-    for problem in result.problems[:N_SHOWN]:
-        console.say(f"{problem.kind.upper()}: {problem.sentence}"[:LONGEST])
+    console.note(*(f"Note: {sentence}." for sentence in result.notes))
+    console.say(*(f"{each.kind.upper()}: {each.sentence}"[:LONGEST] for each in result.problems[:N_SHOWN]))
     if len(result.problems) > N_SHOWN:
         console.say(f"... and {len(result.problems) - N_SHOWN} more; --json names all")
     n_files = 0 if manifest is None else len(manifest.subject)
@@ -218,12 +207,13 @@ def _show(result: "Verification", console: Console) -> None:
 
 
 def _show_sign_off(document: "SignOff", console: Console) -> None:
-    content, until = document.predicate, ""
-    if content.expires is not None:
-        until = f", until {content.expires}"
+    content = document.predicate
+    until = "" if content.expires is None else f", until {content.expires}"
     by = f"{content.by.name!r} ({content.by.role!r}) at {content.signed_at}{until}"
-    console.say(f"Signed off: {content.release}, by {by}; {document.signed_by}"[:LONGEST])
-    console.say(f"Signed off for: {content.policy.audience_line}"[:LONGEST])
-    for waiver in content.waivers:
-        reason = f"{waiver.measure}: {waiver.reason!r}"
-        console.say(f"Waived until {waiver.until} by {waiver.owner!r}: {reason}"[:LONGEST])
+    waived = [f"Waived until {w.until} by {w.owner!r}: {w.measure}: {w.reason!r}" for w in content.waivers]
+    lines = (
+        f"Signed off: {content.release}, by {by}; {document.signed_by}",
+        f"Signed off for: {content.policy.audience_line}",
+        *waived,
+    )
+    console.say(*(line[:LONGEST] for line in lines))

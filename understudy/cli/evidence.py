@@ -1,6 +1,7 @@
-"""`understudy evaluate`, `gate`, `report`, `card`: measure a synthetic table, judge it, show it."""
+"""`understudy evaluate`, `gate`, `report`, `card`, `compare`: measure synthetic tables, judge them, show them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,8 @@ from understudy.cli.options import (
     ClampOption,
     MeasureOption,
     OutFile,
+    OutFolder,
+    SchemaFile,
     SeedOption,
     ShowRowsOption,
     SignKey,
@@ -24,11 +27,13 @@ from understudy.cli.options import (
     options_of,
     signer_of,
 )
+from understudy.console import Console
 
 if TYPE_CHECKING:
     from evaluate.gate.policy import Policy, Waiver
     from evaluate.gate.verdict import Finding, Verdict
-    from understudy.console import Console
+    from synth.parsing import GivenFile
+
 
 EVALUATE = (
     "Example: understudy evaluate --train parts/train.csv --holdout parts/holdout.csv --synthetic synthetic.csv "
@@ -40,6 +45,10 @@ CARD = "Example: understudy card evaluation.json --candidate mst --out mst.md"
 
 EvaluationFile = Annotated[Path, arg("What `understudy evaluate` wrote.")]
 WaiverFile = Annotated[Path | None, opt("Rules that a named person answers for, until a date.", "--waivers")]
+COMPARE = (
+    "Example: understudy compare acme.csv beta.parquet --real parts/train.csv --holdout parts/holdout.csv "
+    "--schema patients.schema.toml --claims claims.toml --out out/comparison"
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -47,9 +56,10 @@ def add_to(app: typer.Typer) -> None:
     app.command("gate", epilog=GATE)(gate)
     app.command("report", epilog=REPORT)(report)
     app.command("card", epilog=CARD)(card)
+    app.command("compare", epilog=COMPARE)(compare)
 
 
-def evaluate(  # noqa: PLR0913 - options of the command line
+def evaluate(
     ctx: typer.Context,
     train: Annotated[str, opt("Real rows that the generator saw: file, folder or address.")],
     synthetic: Annotated[list[str], opt("The table to judge; may be repeated.")],
@@ -76,19 +86,16 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     ] = None,
     sample_rows: Annotated[
         int,
-        opt(
-            "Rows of either real side for attacks and models at most, and five times as many synthetic ones.",
-            min=100,
-        ),
+        opt("Rows of either real side for attacks and models at most, and five times as many synthetic ones.", min=100),
     ] = 100_000,
     show_rows: ShowRowsOption = True,
     clamp: ClampOption = False,
     force: Annotated[bool, opt("Replace the file if it exists.", "--force")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
-    from reports.sections.utility import given_away, predicted
+    from reports.sections.utility import predicted
     from synth.output import check_new_file, whole_file
-    from understudy.evaluate_external import Offer, disputed, measure_offer, unjudged, unverified
+    from understudy.evaluate_external import Offer, measure_offer, unverified
 
     console = console_of(ctx)
     check_new_file(out, force=force)
@@ -98,26 +105,24 @@ def evaluate(  # noqa: PLR0913 - options of the command line
         show_rows=show_rows,
     )  # fmt: skip
     offer = Offer(train, holdout, tuple(synthetic), schema, model, audit, shadow_models, options)
-    for sentence in unverified(offer):
-        console.warn(sentence)
+    before = unverified(offer)
+    console.warn(*before)
     with console.stage("evaluate") as progress:
         evaluation = measure_offer(offer, progress)
-    said = (*evaluation.real.warnings, *unjudged(evaluation), *disputed(evaluation), *given_away(evaluation))
-    for sentence in said:
-        console.warn(sentence)
+    after = [*evaluation.real.warnings, *(w for w in evaluation.provenance.warnings if w not in before)]
+    console.warn(*after)
     with whole_file(out) as path:
         path.write_text(evaluation.to_json(), encoding="utf-8")
-    for sentence in (*predicted(evaluation), *evaluation.real.shift.notes):
-        console.say(sentence)
+    console.say(*predicted(evaluation), *evaluation.real.shift.notes)
     for candidate in evaluation.candidates:
         console.say(f"{candidate.name}: {len(candidate.estimates)} estimates, {len(candidate.failures)} not measured")
     console.say(f"Evaluation: {out}")
-    names, warned = [c.name for c in evaluation.candidates], [*unverified(offer), *said]
-    console.result({"evaluation": str(out), "candidates": names, "warnings": warned})
+    names = [candidate.name for candidate in evaluation.candidates]
+    console.result({"evaluation": str(out), "candidates": names, "warnings": [*before, *after]})
     return 0
 
 
-def gate(  # noqa: PLR0913 - options of the command line
+def gate(
     ctx: typer.Context,
     evaluation: EvaluationFile,
     policy: Annotated[str, opt("A shipped policy's name, or a TOML file.")] = "internal",
@@ -136,7 +141,8 @@ def gate(  # noqa: PLR0913 - options of the command line
     from synth.errors import JobError, nearest
     from synth.output import check_writable, remove_older, whole_file
     from understudy.console import VERDICTS
-    from understudy.evaluate_external import judging, read_evaluation
+    from understudy.evaluate_external import read_evaluation
+    from understudy.job.load import read_rules
 
     console = console_of(ctx)
     if junit is not None:
@@ -145,7 +151,8 @@ def gate(  # noqa: PLR0913 - options of the command line
         remove_older(junit)  # a pipeline that reads it after an error would take the last verdict for this one
     _check_bundle(bundle, synthetic, (schema, job))
     signer = None if bundle is None else signer_of(sign_key, console)
-    rules, answers, judged_by = judging(policy, waivers)
+    judged_by: dict[str, GivenFile] = {}
+    rules, answers = read_rules(policy, waivers, Path(), judged_by)
     measured = read_evaluation(evaluation)
     names = [c.name for c in measured.candidates]
     if candidate is not None and candidate not in names:
@@ -153,8 +160,8 @@ def gate(  # noqa: PLR0913 - options of the command line
     offer = None
     if bundle is not None and synthetic is not None:
         from synth.parsing import read_given
-        from understudy.bundle.external import offered
-        from understudy.bundle.files import BundleError
+        from understudy.bundle.documents import BundleError
+        from understudy.bundle.evidence import offered
 
         inputs = {"schema": schema, "job": job}.items()
         files = {name: read_given(path, name, BundleError) for name, path in inputs if path is not None}
@@ -162,19 +169,17 @@ def gate(  # noqa: PLR0913 - options of the command line
         candidate = offer.candidate
     verdicts = judge(measured, [rules], None if candidate is None else [candidate], waivers=answers)
     warned = [*measured.real.warnings, *(() if offer is None else offer.warnings), *_long(answers, [rules])]
-    for sentence in warned:
-        console.warn(sentence)
+    console.warn(*warned)
     worst = max(verdicts, key=lambda v: ("PASS", "INCONCLUSIVE", "FAIL").index(v.verdict))
     for verdict in verdicts:
         _show_verdict(verdict, console)
-    for sentence in measured.real.shift.notes:
-        console.say(sentence)
+    console.say(*measured.real.shift.notes)
     if junit is not None:
         with whole_file(junit) as path:
             path.write_text(render_junit(verdicts), encoding="utf-8")
         console.say(f"JUnit: {junit}")
     if offer is not None and bundle is not None:
-        from understudy.bundle.external import write_offered
+        from understudy.bundle.evidence import write_offered
 
         write_offered(offer, judge(measured, [rules], waivers=answers), rules, bundle, signer)
         console.say(f"Evidence bundle: {bundle}")
@@ -222,15 +227,12 @@ def report(
     answers = () if waivers is None else build_waivers(read_toml(waivers, "waivers", JobError))
     measured = read_evaluation(evaluation)
     measured = measured if show_rows else measured.without_rows()
-    named = (
-        measured.provenance.release if any(c.name == measured.provenance.release for c in measured.candidates) else None
-    )
+    release = measured.provenance.release
+    named = release if release in [candidate.name for candidate in measured.candidates] else None
     with console.stage("report"):
-        verdicts = judge(measured, rules, waivers=answers)
-        write_html(measured, out, verdicts=verdicts, release=named)
+        write_html(measured, out, verdicts=judge(measured, rules, waivers=answers), release=named)
     warned = _long(answers, rules)
-    for sentence in warned:
-        console.warn(sentence)
+    console.warn(*warned)
     console.say(f"Report: {out}")
     console.result({"report": str(out), "warnings": warned})
     return 0
@@ -250,10 +252,14 @@ def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
         raise JobError(f"junit={str(junit)!r} is one of the files that are judged by; name another")
 
 
-def _show_verdict(verdict: "Verdict", console: "Console") -> None:
+def _show_verdict(verdict: "Verdict", console: Console) -> None:
     from evaluate.gate.undecided import sampled
 
-    rows = [(outcome_words(f), _rule(f), _estimate(f)) for f in verdict.findings]
+    rows = []
+    for finding in verdict.findings:
+        sign = "<=" if finding.rule.direction == "lower" else ">="
+        rule = f"{_named(finding)} {sign} {finding.rule.limit:g}{finding.rule.second}"
+        rows.append((outcome_words(finding), rule, _estimate(finding)))
     console.table(("outcome", "rule", "estimate [95%]"), rows)
     for finding in verdict.findings:
         if finding.outcome != "PASS" or finding.proven is not None or sampled(finding.estimate):
@@ -270,9 +276,11 @@ def reason_line(finding: "Finding") -> str:
     """A rule with its outcome, number and limit, the reason, and who answers for it."""
     from reports.glossary import shown
 
-    limit = f"{finding.rule.limit:g}{finding.rule.second}"
+    rule, waiver = finding.rule, finding.waiver
+    limit = f"{rule.limit:g}{rule.second}"
     number = "" if finding.estimate is None else f", {shown(finding.estimate)} against a limit of {limit}"
-    return f"{_named(finding)}: {finding.outcome}{number}. {finding.reason}{_answer(finding)}"
+    answer = "" if waiver is None else f" By {waiver.owner}, until {waiver.until}: {waiver.reason}"
+    return f"{_named(finding)}: {finding.outcome}{number}. {finding.reason}{answer}"
 
 
 def outcome_words(finding: "Finding") -> str:
@@ -282,20 +290,10 @@ def outcome_words(finding: "Finding") -> str:
     return f"{outcome} (waived)" if finding.waived else outcome
 
 
-def _answer(finding: "Finding") -> str:
-    waiver = finding.waiver
-    return "" if waiver is None else f" By {waiver.owner}, until {waiver.until}: {waiver.reason}"
-
-
 def _named(finding: "Finding") -> str:
-    from understudy.vendors.rules import name_of
+    from understudy.vendors.comparison import name_of
 
     return " ".join([name_of(finding.rule), *([", ".join(finding.rule.subject)] if finding.rule.subject else [])])
-
-
-def _rule(finding: "Finding") -> str:
-    sign = "<=" if finding.rule.direction == "lower" else ">="
-    return f"{_named(finding)} {sign} {finding.rule.limit:g}{finding.rule.second}"
 
 
 def _estimate(finding: "Finding") -> str:
@@ -307,12 +305,11 @@ def _estimate(finding: "Finding") -> str:
         return "none"
     if estimate.measure.startswith(STATEMENT):
         return typed_loss(estimate.value)
-    ends: Sequence[float] = [end for end in (estimate.low, estimate.high) if end is not None]
-    interval = f" [{ends[0]:.4g}, {ends[1]:.4g}]" if ends else ""
-    return f"{estimate.value:.4g}{interval}"
+    ends = [end for end in (estimate.low, estimate.high) if end is not None]
+    return f"{estimate.value:.4g}" + (f" [{ends[0]:.4g}, {ends[-1]:.4g}]" if ends else "")
 
 
-def card(  # noqa: PLR0913 - options of the command line
+def card(
     ctx: typer.Context,
     evaluation: EvaluationFile,
     candidate: Annotated[str, opt("The table that the card is about.")],
@@ -329,7 +326,7 @@ def card(  # noqa: PLR0913 - options of the command line
     from reports.model_card.schema import ModelCard
     from synth.errors import OutputError
     from synth.output import check_writable
-    from understudy.artifacts import Handing
+    from understudy.bundle.evidence import Handing
     from understudy.evaluate_external import read_evaluation, read_policy
     from understudy.job.spec import read_job
 
@@ -343,12 +340,81 @@ def card(  # noqa: PLR0913 - options of the command line
     handing = Handing() if spec is None else Handing(spec.card, spec.split.holdout_share)
     measured, rules = read_evaluation(evaluation), [read_policy(name) for name in policy or ()]
     facts = handing.facts(table, None if table is None else table.name)
-    content: ModelCard
-    if to_hand_on:
-        content = public_card(measured, candidate, facts)
-    else:
-        content = internal_card(measured, candidate, facts, judge(measured, rules))
+    content: ModelCard = (
+        public_card(measured, candidate, facts)
+        if to_hand_on
+        else internal_card(measured, candidate, facts, judge(measured, rules))
+    )
     written = write_card(content, beside, out)
     console.say(f"Card: {out}")
     console.result({"card": [str(path) for path in written], "form": content.form})
     return 0
+
+
+def a_delivery(text: str) -> Path:
+    """A vendor's file or folder: what is wrong with it is that vendor's fault, and stops no other."""
+    from understudy.data import is_address  # its libraries are slow to import
+
+    if is_address(text):
+        raise typer.BadParameter("a vendor delivers files, and this is an address; name a file or a folder")
+    return Path(text)
+
+
+def compare(
+    ctx: typer.Context,
+    tables: Annotated[list[Path], arg("The vendors' files.", parser=a_delivery)],
+    real: Annotated[str, opt("Real rows that every vendor was given: file, folder or address.")],
+    holdout: Annotated[str, opt("Real rows that none was given.")],
+    schema: SchemaFile,
+    out: OutFolder,
+    policy: Annotated[str, opt("A shipped policy's name, or a TOML file.")] = "internal",
+    labels: Annotated[str | None, opt("Names of the vendors, separated by commas; none: their files' names.")] = None,
+    claims: Annotated[Path | None, opt("A TOML file of what vendors claim; shown as unverified.")] = None,
+    seed: SeedOption = 0,
+    rows: Annotated[int | None, opt("Rows of each table; none: as many as the smallest has, or train.", min=1)] = None,
+    measure: MeasureOption = None,
+    time_limit_s: TimeLimitOption = None,
+    target: TargetOption = None,
+    task: TaskOption = None,
+    targets: TargetsOption = "8000",
+    show_rows: ShowRowsOption = True,
+    clamp: ClampOption = False,
+    sign_key: SignKey = None,
+) -> int:
+    """Compare vendors' tables on the same terms: bar those that break a rule, rank the others in groups.
+
+    Exit code: 0 every table was evaluated and one at least is ranked, 1 every table is disqualified, 2 bad input, 3
+    anything else: a table could not be evaluated or lacks columns, or none is left to rank.
+    """
+    from synth.output import check_new_folder
+    from understudy.vendors.comparison import compare as compared
+    from understudy.vendors.comparison import deliver_comparison, exit_code, sentences
+    from understudy.vendors.submission import Asked
+
+    console = console_of(ctx)
+    check_new_folder(out)
+    signer = signer_of(sign_key, console)
+    names = None if labels is None else tuple(label.strip() for label in labels.split(","))
+    options = options_of(
+        clamp, measure, {"targets": targets}, seed=seed, time_limit_s=time_limit_s, target=target, task=task,
+        show_rows=show_rows,
+    )  # fmt: skip
+    asked = Asked(real, holdout, schema, tuple(tables), policy, names, claims, rows, options)
+    with console.stage("compare") as progress:
+        comparison = compared(asked, progress)
+    with console.stage("report"):
+        deliver_comparison(comparison, seed, out, signer)
+    code, said, ranking = exit_code(comparison), sentences(comparison), comparison.ranking
+    console.warn(*said)
+    order, others = ranking.order.order, [vendor for vendor in ranking.vendors if vendor.standing != "ranked"]
+    console.table(("place", "vendor", "group"), [(str(ranked.place), ranked.name, ranked.letters) for ranked in order])
+    if len(order) > 1:
+        console.say("Vendors that share a letter cannot be told apart.")
+    console.say(*(f"{vendor.name}: {vendor.standing}: {vendor.reason}" for vendor in others))
+    console.say(f"Comparison: {out}")
+    console.result({
+        "comparison": str(out), "exit_code": code, "order": [asdict(ranked) for ranked in order],
+        "terms": asdict(ranking.terms), "vendors": [asdict(vendor) for vendor in ranking.vendors],
+        "warnings": list(said),
+    })  # fmt: skip
+    return code

@@ -1,5 +1,6 @@
-"""`understudy ledger`: the total of a dataset, what was spent of it, whether it is whole, what a release costs."""
+"""`understudy ledger`, `audit`: what was spent of a dataset's total, what a release costs, and a claim attacked."""
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,22 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli.options import arg, console_of, opt
-from understudy.console import DONE, FAILED, Console
+from understudy.cli.options import DeltaOption, ParameterOption, SeedOption, arg, console_of, opt, parameters_of, scalar
+from understudy.console import DONE, FAILED, INCONCLUSIVE, Console
 
 if TYPE_CHECKING:
+    from evaluate.audit_result import Audit
     from synth.dp.ledger import Holding, Ledger, LedgerEntry
+    from synth.generators.base import PrivateGenerator
+    from synth.schema import Schema
+
 
 OPEN = "Example: understudy ledger open patients --epsilon 3 --n-units 50000 --unit patient_id --ledger ledger.db"
 SHOW = "Example: understudy ledger show --ledger ledger.db; understudy ledger show --release out/fair/evaluation.json"
 RESERVE = 'Example: understudy ledger reserve patients --plan counts.toml --for "counts for the annual report"'
 
-Url = Annotated[
-    str | None,
-    opt("A file, or postgresql://user@host/database.", "--ledger", envvar="UNDERSTUDY_LEDGER"),
-]
+Url = Annotated[str | None, opt("A file, or postgresql://user@host/database.", "--ledger", envvar="UNDERSTUDY_LEDGER")]
 Name = Annotated[str, arg("Declared name of the dataset.")]
 MaybeName = Annotated[str | None, arg("Declared name of the dataset.")]
+AUDIT = "Example: understudy audit --generator mst --epsilon 3 --schema patients.schema.toml --out audit.json"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,9 +35,10 @@ def add_to(app: typer.Typer) -> None:
     group.command("show", epilog=SHOW)(show)
     group.command("reserve", epilog=RESERVE)(reserve)
     app.add_typer(group, name="ledger", epilog=OPEN)
+    app.command("audit", epilog=AUDIT)(audit)
 
 
-def open_total(  # noqa: PLR0913 - options of the command line
+def open_total(
     ctx: typer.Context,
     epsilon: Annotated[float, opt("The total, for all releases there will ever be.")],
     name: MaybeName = None,
@@ -62,13 +66,8 @@ def open_total(  # noqa: PLR0913 - options of the command line
     ):
         if chosen[key] is None:
             raise LedgerError(f"a total needs its {key}; {remedy}, or --schema of a schema that declares it")
-    holding = ledger.open(
-        chosen["dataset"],
-        unit=chosen["unit"] or "row",
-        epsilon=epsilon,
-        delta=_number(delta),
-        n_units=chosen["n_units"],
-    )
+    unit, n_units = chosen["unit"] or "row", chosen["n_units"]
+    holding = ledger.open(chosen["dataset"], unit=unit, epsilon=epsilon, delta=scalar(delta), n_units=n_units)
     console.say(
         f"Total of {holding.dataset} by {holding.unit}: epsilon={holding.epsilon:g} at delta={holding.delta:.3g}, for "
         "all releases of all its versions and extracts together"
@@ -83,8 +82,7 @@ def show(
     entries: Annotated[bool, opt("List every entry, as it is.", "--entries")] = False,
     holds: Annotated[str | None, opt("Hash from a privacy statement; it must be among the entries.")] = None,
     release: Annotated[
-        Path | None,
-        opt("What this release costs: a plan, an evaluation.json or a model's folder.", metavar="FILE"),
+        Path | None, opt("What this release costs: a plan, an evaluation.json or a model's folder.", metavar="FILE")
     ] = None,
     candidate: Annotated[str | None, opt("Whose statement, where --release has several.")] = None,
     url: Url = None,
@@ -94,10 +92,13 @@ def show(
     Or compute anew what a release costs, from its books alone. No table is read. Exit code 1: an entry is damaged, or
     a release claims less than its events cost. What is gone from the end shows only by a hash kept elsewhere (--holds).
     """
+    from evaluate.text import room, typed_loss
+    from synth.dp.statement import IN_LEDGER
+
     console = console_of(ctx)
     if release is not None:
-        held = [] if name is None else _holdings(_ledger(url), name)
-        total = min(((one.epsilon, one.delta) for one in held), default=None)  # the smallest, of several units
+        totals = [] if name is None else _holdings(_ledger(url), name)
+        total = min(((each.epsilon, each.delta) for each in totals), default=None)  # the smallest, of several units
         return _show_release(release, candidate, total, console)
     ledger = _ledger(url)
     damages, listed = ledger.verify(holds), ledger.history(name) if entries else ()
@@ -108,34 +109,28 @@ def show(
         rows = [("-" if damage.seq is None else str(damage.seq), damage.what) for damage in damages]
         console.table(("seq", "damage"), rows)
     else:
-        _show_holdings(holdings, console)
-        console.say("The ledger is whole." if holds is None else "The ledger is whole, and holds that entry.")
+        shown = [
+            (
+                *(each.dataset, each.unit, f"{each.epsilon:g}", f"{each.delta:.3g}"),
+                *(typed_loss(each.spent_epsilon), room(each.left_epsilon), str(each.n_releases)),
+            )
+            for each in holdings
+        ]
+        console.table(("dataset", "unit", "epsilon", "delta", "spent", "left", "releases"), shown)
+        console.say(
+            f"Spent and left are as of now, after every reservation that was made, used or not. {IN_LEDGER}",
+            "The ledger is whole." if holds is None else "The ledger is whole, and holds that entry.",
+        )
     columns = ("time", "kind", "dataset", "unit", "token", "body", "previous", "hash")
     code = FAILED if damages else DONE
     console.result({
-        "holdings": [_holding(held) for held in holdings],
+        "holdings": [_holding(holding) for holding in holdings],
         "whole": not damages,
         "damages": [damage.__dict__ for damage in damages],
-        "entries": [{"seq": one.seq, **{key: str(getattr(one, key)) for key in columns}} for one in listed],
+        "entries": [{"seq": entry.seq, **{key: str(getattr(entry, key)) for key in columns}} for entry in listed],
         "exit_code": code,
     })  # fmt: skip
     return code
-
-
-def _show_holdings(holdings: "list[Holding]", console: Console) -> None:
-    from evaluate.text import room, typed_loss
-    from synth.dp.statement import IN_LEDGER
-
-    headings = ("dataset", "unit", "epsilon", "delta", "spent", "left", "releases")
-    rows = [
-        (
-            *(held.dataset, held.unit, f"{held.epsilon:g}", f"{held.delta:.3g}"),
-            *(typed_loss(held.spent_epsilon), room(held.left_epsilon), str(held.n_releases)),
-        )
-        for held in holdings
-    ]
-    console.table(headings, rows)
-    console.say(f"Spent and left are as of now, after every reservation that was made, used or not. {IN_LEDGER}")
 
 
 def reserve(
@@ -154,13 +149,17 @@ def reserve(
     from synth.dp.ledger import Request
     from synth.dp.schedule_file import read_schedule
     from synth.dp.statement import IN_LEDGER
+    from synth.errors import LedgerError
 
     console, ledger = console_of(ctx), _ledger(url)
     schedule = read_schedule(plan)
+    units = [holding.unit for holding in _holdings(ledger, name)]
+    if unit is None and len(units) > 1:
+        raise LedgerError(f"dataset={name!r} has totals for unit={', '.join(map(repr, units))}; pass one as --unit")
     request = Request(
         token=token or secrets.token_hex(16),
         dataset=name,
-        unit=unit or _only_unit(ledger, name),
+        unit=unit or units[0],
         what=what,
         curve=schedule.curve,
         schedule_hash=schedule.digest,
@@ -173,8 +172,7 @@ def reserve(
         f"spent {typed_loss(stands.spent_epsilon)} of {stands.total_epsilon:g} at delta={stands.total_delta:.3g}. "
         f"{IN_LEDGER}"
     )
-    for warning in reservation.warnings:
-        console.note(f"Warning: {warning}.")
+    console.warn(*reservation.warnings)
     console.result({**stands.__dict__, "state": reservation.state, "warnings": list(reservation.warnings)})
     return DONE
 
@@ -209,48 +207,23 @@ def _holdings(ledger: "Ledger", name: str | None) -> "list[Holding]":
     return [holding for holding in ledger.holdings() if name is None or holding.dataset == named(name, "dataset")]
 
 
-def _only_unit(ledger: "Ledger", name: str) -> str:
-    from synth.errors import LedgerError
-
-    units = [holding.unit for holding in _holdings(ledger, name)]
-    if len(units) > 1:
-        raise LedgerError(f"dataset={name!r} has totals for unit={', '.join(map(repr, units))}; pass one as --unit")
-    return units[0]
-
-
 def _holding(holding: "Holding") -> dict[str, Any]:
     keys = ("dataset", "unit", "epsilon", "delta", "n_units", "spent_epsilon", "left_epsilon", "n_releases")
     return {key: getattr(holding, key) for key in keys}
 
 
 def _row(entry: "LedgerEntry") -> tuple[str, ...]:
-    words = _words(entry)
-    what = f"{entry.dataset} by {entry.unit}" + (f": {words}" if words else "")
-    cells = (str(entry.time)[:16].replace("T", " "), entry.kind, str(entry.token)[:8], what)
-    return (str(entry.seq), *map(str, cells))  # a damaged one may hold anything
-
-
-def _words(entry: "LedgerEntry") -> str:
-    """An entry's body in words; a damaged one may say anything."""
+    """An entry as a line of a table; a damaged one may hold anything."""
     try:
         content = entry.content
-    except (TypeError, ValueError, RecursionError):
-        return "(cannot be read)"
-    if "what" in content:
-        return str(content["what"])
-    note = content.get("note", content)
-    return (
-        ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in note.items())
-        if isinstance(note, dict)
-        else "(cannot be read)"
-    )
-
-
-def _number(text: str) -> Any:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+        note = content.get("note", content)
+        pairs = [f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in note.items()]
+        words = str(content["what"]) if "what" in content else ", ".join(pairs)
+    except (AttributeError, TypeError, ValueError, RecursionError):
+        words = "(cannot be read)"
+    what = f"{entry.dataset} by {entry.unit}" + (f": {words}" if words else "")
+    cells = (str(entry.time)[:16].replace("T", " "), entry.kind, str(entry.token)[:8], what)
+    return (str(entry.seq), *map(str, cells))
 
 
 def _show_release(file: Path, candidate: str | None, total: tuple[float, float] | None, console: Console) -> int:
@@ -258,7 +231,7 @@ def _show_release(file: Path, candidate: str | None, total: tuple[float, float] 
     from evaluate.text import at_most
     from synth.dp.schedule_file import read_books
     from synth.dp.statement import IN_LEDGER
-    from understudy.budget.composition import compose
+    from understudy.budget import compose
 
     books = read_books(file, candidate)
     costs = compose(books, total)
@@ -331,3 +304,105 @@ def _finite(content: Any) -> Any:
     if isinstance(content, dict):
         return {f"{key:g}" if isinstance(key, float) else str(key): _finite(value) for key, value in content.items()}
     return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def audit(
+    ctx: typer.Context,
+    name: Annotated[str | None, opt("See `understudy generators`.", "--generator")] = None,
+    schema: Annotated[Path | None, opt("Gives the unit, k and n_units.")] = None,
+    model: Annotated[Path | None, opt("A saved model, in place of generator and schema.")] = None,
+    epsilon: Annotated[float | None, opt("Claimed.")] = None,
+    delta: DeltaOption = None,
+    parameters: ParameterOption = None,
+    confidence: Annotated[float, opt("Of the bound.", min=0.5, max=0.9999)] = 0.99,
+    time_limit_s: Annotated[float | None, opt("Seconds; left out: no limit.", "--time-limit-s", min=0.001)] = None,
+    seed: SeedOption = 0,
+    out: Annotated[Path | None, opt("A JSON file for all of it.")] = None,
+) -> int:
+    """Attack a claim: a lower bound on epsilon beside it.
+
+    No real row is read. Exit code: 0 no fault found, which is no proof of the claim; 1 the claim is exceeded; 3 too
+    weak to say.
+    """
+    from evaluate.audit_result import EXCEEDS, TOO_WEAK
+    from evaluate.privacy.audit import white_box
+    from synth.output import check_writable, whole_file
+    from understudy.job import child_seed
+
+    console = console_of(ctx)
+    if out is not None:
+        check_writable(out)
+    chosen, declared = _chosen(name, schema, model, parameters_of(parameters, epsilon, delta))
+    if model is None:
+        chosen.check(declared)  # a model was fitted: what its fit alone needed may be gone
+    with console.stage(f"audit {chosen.name}") as progress:
+        child, limit = child_seed(seed, "audit", chosen.name), time_limit_s
+        result = white_box.audit(
+            chosen, declared, seed=child, confidence=confidence, time_limit_s=limit, progress=progress
+        )
+    code = {EXCEEDS: FAILED, TOO_WEAK: INCONCLUSIVE}.get(result.verdict, DONE)
+    content = {
+        "generator": {"generator": chosen.name, **chosen.parameters()},
+        "verdict": result.verdict,
+        "exit_code": code,
+        "white_box": result.to_dict(),
+    }
+    if out is not None:
+        with whole_file(out) as path:
+            text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+            path.write_text(text, encoding="utf-8")
+    _show(chosen.name, result, console)
+    if out is not None:
+        console.say(f"Audit: {out}")
+    console.result(content)
+    return code
+
+
+def _chosen(
+    name: str | None, schema: Path | None, model: Path | None, parameters: dict[str, Any]
+) -> "tuple[PrivateGenerator, Schema]":
+    from synth.errors import JobError
+    from synth.generators.base import PrivateGenerator
+    from synth.generators.registry import generator, load_model
+    from synth.schema_file import read_schema
+    from understudy.run.stages import claim_of, specification_of
+
+    if model is not None:
+        if name is not None or schema is not None or parameters:
+            raise JobError(
+                "a model brings its generator, parameters and schema; pass --model alone, or --generator and --schema"
+            )
+        loaded = load_model(model)
+        stated = loaded.statement
+        chosen = specification_of(loaded) if stated is None else claim_of(loaded, stated)[0]
+        declared = loaded.schema
+    elif name is None or schema is None:
+        raise JobError("an audit needs something to audit; pass --generator and --schema, or --model")
+    else:
+        chosen, declared = generator(name, **parameters), read_schema(schema)
+    if not isinstance(chosen, PrivateGenerator) or not chosen.promises:
+        raise JobError(f"an audit needs a claim, and generator={chosen.name!r} has no epsilon; set --epsilon")
+    return chosen, declared
+
+
+def _show(name: str, audit: "Audit", console: Console) -> None:
+    from evaluate.audit_result import NO_FAULT
+    from evaluate.text import typed_loss
+    from reports.audits import ATTACKED, checks_in_words, cut, power_in_words, scope_in_words
+
+    claim = typed_loss(audit.epsilon)
+    attacks = [(part.what or ATTACKED[audit.attacked], part) for part in audit.parts or (audit,)]
+    rows = [(what, cut(part.bound), cut(part.distribution_free), claim, f"{part.n_trials:,}") for what, part in attacks]
+    console.table(("audited", "bound", "distribution-free", "claim", "trials"), rows)
+    for what, part in attacks:
+        console.say(
+            f"{what[:1].upper()}{what[1:]}: on {part.ran_on}, at {audit.confidence:.4g} confidence and delta "
+            f"{audit.delta:.3g}; an attacker who never errs would have shown {cut(part.strongest)}."
+        )
+    console.say(*checks_in_words(audit), scope_in_words(audit))
+    end = "."  # where no fault was found, nobody is to take that for a proof
+    if audit.verdict == NO_FAULT:
+        end = (
+            f" (lower bound {cut(audit.bound)}, claim {claim}). {power_in_words(audit)} This is no proof of the claim."
+        )
+    console.say(f"{name}: {audit.verdict}{end}")

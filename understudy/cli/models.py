@@ -3,14 +3,16 @@
 from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from understudy.cli.options import (
     ClampOption,
+    DeltaOption,
     OutFile,
     OutFolder,
+    ParameterOption,
     SchemaFile,
     SeedOption,
     Table,
@@ -21,10 +23,8 @@ from understudy.cli.options import (
     parameters_of,
     reasons,
 )
-from understudy.job.seeds import MAX_SEED
-
-if TYPE_CHECKING:
-    from understudy.console import Console
+from understudy.console import Console
+from understudy.job import MAX_SEED
 
 SPLIT = "Example: understudy split patients.csv --schema patients.schema.toml --out parts"
 FIT = (
@@ -58,7 +58,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("impute", epilog=IMPUTE)(impute)
 
 
-def split(  # noqa: PLR0913 - options of the command line
+def split(
     ctx: typer.Context,
     table: Table,
     schema: SchemaFile,
@@ -73,30 +73,31 @@ def split(  # noqa: PLR0913 - options of the command line
     """Split a table into train and holdout, whole entities on one side, by hashes of names."""
     from synth.output import check_new_folder
     from synth.schema_file import read_schema
-    from understudy.data.source import find_table
-    from understudy.data.split_files import Cut, part
+    from understudy.data import find_table, split_into
 
     console = console_of(ctx)
     check_new_folder(out)
     source, known = find_table(table), read_schema(schema)
     with console.stage("split"):
-        sides = part(source, known, Cut(holdout_share, seed, stratified, outside_of(clamp)), out)
+        sides = split_into(
+            out, source, known, outside_of(clamp), private=not stratified, holdout_share=holdout_share, seed=seed
+        )
     told = {side.stem: str(side) for side in sides}
     console.say(f"Train and holdout: {told['train']}, {told['holdout']}")
     console.result(told)
     return 0
 
 
-def fit(  # noqa: PLR0913 - options of the command line
+def fit(
     ctx: typer.Context,
     table: Table,
     schema: SchemaFile,
     name: Annotated[str, opt("See `understudy generators`.", "--generator")],
     out: OutFolder,
     epsilon: Annotated[float | None, opt("Privacy budget; unless set, no formal guarantee.")] = None,
-    delta: Annotated[str | None, opt('A number, or "auto": min(1e-6, n_units^-1.2).')] = None,
+    delta: DeltaOption = None,
     seed: SeedOption = 0,
-    parameters: Annotated[list[str] | None, opt("A parameter; may be repeated.", "--set", metavar="KEY=VALUE")] = None,
+    parameters: ParameterOption = None,
     clamp: ClampOption = False,
     ledger: Annotated[
         str | None, opt("A path or URL of the ledger that pays; unless set, that of UNDERSTUDY_LEDGER.")
@@ -123,27 +124,23 @@ def fit(  # noqa: PLR0913 - options of the command line
     from synth.generators.registry import generator
     from synth.generators.wrapper import compose
     from synth.schema_file import read_schema
-    from understudy.budget.account import release_line, releases
-    from understudy.data.source import find_table
-    from understudy.single_fit import carry_out, plan_fit
+    from understudy.budget import release_line, releases
+    from understudy.data import find_table
+    from understudy.run.run import carry_out, plan_fit
 
     console = console_of(ctx)
-    asked, source = generator(name, **parameters_of(parameters or [], epsilon, delta)), find_table(table)
+    asked, source = generator(name, **parameters_of(parameters, epsilon, delta)), find_table(table)
     known = read_schema(schema)
     planned = plan_fit(
         compose(asked, known), source, known, out, outside=outside_of(clamp), ledger=ledger, training=training,
         executor=executor,
     )  # fmt: skip
-    for sentence in planned.warnings:
-        console.warn(sentence)
-    for sentence in reasons({"": asked}, known):
-        console.say(sentence)
+    console.warn(*planned.warnings)
+    console.say(*reasons({"": asked}, known))
     with console.stage(f"fit {planned.generator.name}") as progress:
         model, clamped = carry_out(planned, seed, progress)
-    for sentence in clamped:
-        console.warn(sentence)
-    for sentence in left_out(known):
-        console.say(sentence)
+    console.warn(*clamped)
+    console.say(*left_out(known))
     statement = model.statement
     noted = releases({planned.generator.name: statement})
     console.say(f"Guarantee: {guarantee_words(statement)}")
@@ -158,25 +155,18 @@ def fit(  # noqa: PLR0913 - options of the command line
     return 0
 
 
-def sample(  # noqa: PLR0913 - options of the command line
+def sample(
     ctx: typer.Context,
     model: Annotated[Path, arg("A saved model.")],
     out: Annotated[
         Path,
-        opt(
-            "The file to write; without a suffix, a folder of Parquet files, which holds any number of rows.",
-            "--out",
-        ),
+        opt("The file to write; without a suffix, a folder of Parquet files, which holds any number of rows.", "--out"),
     ],
     rows: Annotated[int | None, opt("How many; unless set, the model's own default.", min=1)] = None,
     seed: Annotated[int | None, opt("Same seed, same table; unless set, a fresh one.", min=0, max=MAX_SEED)] = None,
     given: Annotated[
         list[str] | None,
-        opt(
-            "What every row holds in a column (nothing: missing); may be repeated.",
-            "--given",
-            metavar="COLUMN=VALUE",
-        ),
+        opt("What every row holds in a column (nothing: missing); may be repeated.", "--given", metavar="COLUMN=VALUE"),
     ] = None,
     balance: Annotated[
         list[str] | None,
@@ -287,7 +277,7 @@ def generators(
     ctx: typer.Context,
     schema: Annotated[Path | None, opt("A schema: which one suits it, why, and what noise to expect.", "--for")] = None,
     epsilon: Annotated[float | None, opt("Of one fit under that schema.")] = None,
-    delta: Annotated[str | None, opt('A number, or "auto": min(1e-6, n_units^-1.2).')] = None,
+    delta: DeltaOption = None,
 ) -> int:
     """List the generators and their parameters; for a schema, say which suits it. No row is read, so asking is free."""
     from textwrap import wrap
@@ -297,7 +287,7 @@ def generators(
 
     console = console_of(ctx)
     if schema is not None:
-        return _suited(console, schema, parameters_of([], epsilon, delta))
+        return _suited(console, schema, parameters_of(None, epsilon, delta))
     if epsilon is not None or delta is not None:
         raise JobError("a budget is of a fit under a schema; name that by --for")
     known = {name: generator_class(name) for name in names()}
@@ -317,7 +307,7 @@ def generators(
     return 0
 
 
-def _suited(console: "Console", path: Path, budget: dict[str, Any]) -> int:
+def _suited(console: Console, path: Path, budget: dict[str, Any]) -> int:
     """What `auto` fits under a schema and why, beside the noise of each generator on marginals."""
     from typing import get_args
 
@@ -341,8 +331,7 @@ def _suited(console: "Console", path: Path, budget: dict[str, Any]) -> int:
         ]  # fmt: skip
         console.table(("generator", "column", "tree", "pair", "marginals"), rows)
         console.say("tree: a pair of the tree with the fewest cells; pair: a typical one.")
-    for sentence in (*reasons({"": auto}, schema), *(f"Warning: {each}." for each in auto.cautions(schema))):
-        console.say(sentence)
+    console.say(*reasons({"": auto}, schema), *(f"Warning: {each}." for each in auto.cautions(schema)))
     console.result({
         "chosen": chosen.name, "reason": auto.reason(schema), "epsilon": auto.epsilon, "delta": auto.delta,
         "outlooks": [forecast.to_dict() for forecast in outlooks],

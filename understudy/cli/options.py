@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from understudy.console import Console
-from understudy.job.seeds import MAX_SEED
+from understudy.job import MAX_SEED
 
 if TYPE_CHECKING:
     from evaluate.options import EvaluationOptions
     from synth.generators.base import Generator
     from synth.schema import Schema
-    from understudy.bundle.keys import Signer
+    from understudy.bundle.documents import Signer
 
 
 def opt(text: str, *names: str, **more: Any) -> Any:
-    """An option of a command with its help."""
     return typer.Option(*names, help=text, **more)
 
 
@@ -38,9 +37,10 @@ TaskOption = Annotated[
 ]
 SchemaFile = Annotated[Path, opt("The table's schema.", "--schema")]
 ExecutorOption = Annotated[
-    str | None,
-    opt("A scheduler, as tcp://host:8786, whose workers do it; left out: this machine.", "--executor"),
+    str | None, opt("A scheduler, as tcp://host:8786, whose workers do it; left out: this machine.", "--executor")
 ]
+DeltaOption = Annotated[str | None, opt('A number, or "auto": min(1e-6, n_units^-1.2).')]
+ParameterOption = Annotated[list[str] | None, opt("A parameter; may be repeated.", "--set", metavar="KEY=VALUE")]
 OutFile = Annotated[Path, opt("The file to write.", "--out")]
 OutFolder = Annotated[Path, opt("The folder to make; it must be new.", "--out")]
 ClampOption = Annotated[bool, opt("Clamp values outside the schema in place of refusing the table.", "--clamp")]
@@ -88,25 +88,21 @@ def scalar(text: str) -> Any:
         return text
 
 
-def pairs(options: list[str]) -> dict[str, Any]:
+def parameters_of(options: list[str] | None, epsilon: float | None, delta: str | None) -> dict[str, Any]:
+    """The parameters of a generator: those of `--set`, and its budget."""
     values: dict[str, Any] = {}
-    for option in options:
+    for option in options or ():
         key, equals, value = option.partition("=")
         if not key or not equals:
             raise typer.BadParameter(f"{option!r} is not of the form key=value; write one such as n_bins=64")
         if key in values:
             raise typer.BadParameter(f"{key!r} is set twice; keep one")
         values[key] = scalar(value)
-    return values
-
-
-def parameters_of(options: list[str], epsilon: float | None, delta: str | None) -> dict[str, Any]:
     budget = {"epsilon": epsilon, "delta": None if delta is None else scalar(delta)}
-    claim, found = {key: value for key, value in budget.items() if value is not None}, pairs(options)
-    for key in claim:
-        if key in found:
-            raise typer.BadParameter(f"{key!r} is set twice, by --{key} and by --set; keep one")
-    return {**found, **claim}
+    for name, amount in budget.items():
+        if amount is not None and name in values:
+            raise typer.BadParameter(f"{name!r} is set twice, by --{name} and by --set; keep one")
+    return {**values, **{name: amount for name, amount in budget.items() if amount is not None}}
 
 
 def reasons(generators: "Mapping[str, Generator]", schema: "Schema") -> list[str]:
@@ -125,11 +121,11 @@ SignKey = Annotated[
 ]
 
 
-def signer_of(key: Path | None, console: "Console") -> "Signer | None":
+def signer_of(key: Path | None, console: Console) -> "Signer | None":
     """The signer, checked before any work; `None` where no key is named."""
     if key is None:
         return None
-    from understudy.bundle.keys import exposed, load_signer
+    from understudy.bundle.documents import exposed, load_signer
 
     signer = load_signer(key)
     if (warning := exposed(key)) is not None:

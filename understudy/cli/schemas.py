@@ -50,7 +50,7 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(group, name="schema", epilog=INFER)
 
 
-def infer(  # noqa: PLR0913 - options of the command line
+def infer(
     ctx: typer.Context,
     table: Table,
     out: OutFile,
@@ -75,8 +75,7 @@ def infer(  # noqa: PLR0913 - options of the command line
     from synth.infer import infer_schema
     from synth.output import check_new_file
     from synth.schema_file import write_schema
-    from understudy.data.load import first_rows
-    from understudy.data.source import find_table
+    from understudy.data import find_table, first_rows
 
     console = console_of(ctx)
     check_new_file(out, force=force)
@@ -91,38 +90,38 @@ def infer(  # noqa: PLR0913 - options of the command line
         )  # fmt: skip
     write_schema(schema, out, read_off=True)
     kinds = {name: column.kind for name, column in schema.columns.items()}
-    console.table(("column", "kind"), [(name, _told(column)) for name, column in schema.columns.items()])
-    for sentence in left_out(schema):
-        console.say(sentence)
+    console.table(("column", "kind"), [(name, _kind_in_words(column)) for name, column in schema.columns.items()])
+    console.say(*left_out(schema))
     if any(column.is_personal for column in schema.columns.values()):
         console.warn("personal data was told by names and patterns; look for what was not found")
     missing = [text for text in schema.missing_values if text]
     if missing:
         console.say(f"Texts that stand for a missing value: {', '.join(map(repr, missing))}")
     if schema.entity is not None and entity is None:
-        console.say(_unit_said(schema))
+        k = schema.max_rows_per_unit
+        console.say(
+            f"Unit of privacy: one value of column {schema.entity!r}, with at most {k} row{'' if k == 1 else 's'} of "
+            "it (name another column by --entity, or give --no-entity where every row is a unit of its own)"
+        )
     if schema.entity is not None and not no_order:
-        for line in histories_said(schema):
-            console.say(line)
+        console.say(*_order_in_words(schema))
     proposed = [(str(constraint), constraint.proposed or "") for constraint in schema.constraints]
     if proposed:
         console.say("Constraints that are proposed: a synthetic row that breaks one is drawn again")
         console.table(("constraint", "what speaks for it"), proposed)
     console.say(f"Schema: {out} (inferred: read it, correct it, then `understudy schema declare {out} --out ...`)")
-    told = [{"constraint": constraint, "because": reason} for constraint, reason in proposed]
     console.result({
         "schema": str(out), "status": schema.status, "entity": schema.entity,
         "max_rows_per_unit": schema.max_rows_per_unit, "order": schema.order,
         "constant_in_entity": list(schema.constant_in_entity),
         "nondecreasing_in_entity": list(schema.nondecreasing_in_entity),
         "missing_values": list(schema.missing_values), "columns": kinds,
-        "constraints": told,
+        "constraints": [{"constraint": constraint, "because": reason} for constraint, reason in proposed],
     })  # fmt: skip
     return 0
 
 
 def check_units(entity: str | None, order: str | None, *, no_entity: bool, no_order: bool) -> None:
-    """Refuse what contradicts itself about the units of privacy."""
     from synth.errors import JobError
 
     if entity is not None and no_entity:
@@ -134,7 +133,7 @@ def check_units(entity: str | None, order: str | None, *, no_entity: bool, no_or
         )
 
 
-def histories_said(schema: "Schema") -> list[str]:
+def _order_in_words(schema: "Schema") -> list[str]:
     if schema.order is None:
         return [
             f"Order of the rows of one {schema.entity!r}: no column is convincing, so they are made as if they did not "
@@ -165,20 +164,12 @@ def _kinds(options: Sequence[str]) -> dict[str, str]:
     return chosen
 
 
-def _unit_said(schema: "Schema") -> str:
-    k = schema.max_rows_per_unit
-    return (
-        f"Unit of privacy: one value of column {schema.entity!r}, with at most {k} row{'' if k == 1 else 's'} of it "
-        "(name another column by --entity, or give --no-entity where every row is a unit of its own)"
-    )
-
-
-def _told(column: "AnyColumn") -> str:
+def _kind_in_words(column: "AnyColumn") -> str:
     what = getattr(column, "personal", None)
     return column.kind if what is None else f"{column.kind} ({what.replace('_', ' ')}, {column.locale})"
 
 
-def declare(  # noqa: PLR0913 - options of the command line
+def declare(
     ctx: typer.Context,
     inferred: Annotated[Path, arg("A schema that was inferred and checked.")],
     out: OutFile,
@@ -217,12 +208,10 @@ def declare(  # noqa: PLR0913 - options of the command line
         schema, n_units=n_units, dataset=dataset, measure=names, measure_spikes=measure_spikes or (), order=order,
         nondecreasing=nondecreasing or (),
     )  # fmt: skip
-    asserted = assertions(declared)
     taken_over = unconfirmed(schema, declared)
     write_schema(declared, out)
     console.say("By this schema you assert that the following is public, whatever the table holds:")
-    for line in asserted_lines(declared):
-        console.say(line)
+    console.say(*asserted_lines(declared))
     alike: dict[str, list[str]] = {}
     for name, sentence in taken_over:
         alike.setdefault(sentence, []).extend([] if name is None else [name])
@@ -231,9 +220,11 @@ def declare(  # noqa: PLR0913 - options of the command line
     if taken_over:
         console.warn(UNCONFIRMED)
     console.say(f"Schema: {out} (declared)")
-    said = [{"column": column, "public": sentence} for column, sentence in asserted]
-    told = [{"column": column, "sentence": sentence} for column, sentence in taken_over]
-    console.result({"schema": str(out), "status": declared.status, "assertions": said, "unconfirmed": told})
+    console.result({
+        "schema": str(out), "status": declared.status,
+        "assertions": [{"column": column, "public": sentence} for column, sentence in assertions(declared)],
+        "unconfirmed": [{"column": column, "sentence": sentence} for column, sentence in taken_over],
+    })  # fmt: skip
     return 0
 
 
@@ -251,19 +242,19 @@ def check(ctx: typer.Context, table: Table, schema: SchemaFile) -> int:
     from synth.errors import TableError
     from synth.schema_file import read_schema
     from synth.table import violations
-    from understudy.data.source import find_table
+    from understudy.data import find_table
 
     console = console_of(ctx)
-    read, source = read_schema(schema), find_table(table)
+    known, source = read_schema(schema), find_table(table)
     with console.stage("check"):
-        found = violations(source.address, read)
-    violated = [{"column": v.column, "rule": v.rule, "remedy": v.remedy} for v in found]
-    console.result({"fits": not found, "violations": violated, "exit_code": BAD_INPUT if found else DONE})
-    if not found:
+        faults = violations(source.address, known)
+    violated = [{"column": v.column, "rule": v.rule, "remedy": v.remedy} for v in faults]
+    console.result({"fits": not faults, "violations": violated, "exit_code": BAD_INPUT if faults else DONE})
+    if not faults:
         console.say(f"The table fits: {source.shown} under {schema!r}")
-        return 0
-    console.table(("column", "does not fit", "remedy"), [(v.column or "table", v.rule, v.remedy) for v in found])
+        return DONE
+    console.table(("column", "does not fit", "remedy"), [(v.column or "table", v.rule, v.remedy) for v in faults])
     if not console.json:
-        more = f" ({len(found) - 1} more)" if len(found) > 1 else ""
-        raise TableError(f"{found[0]}{more}")
+        more = f" ({len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise TableError(f"{faults[0]}{more}")
     return BAD_INPUT

@@ -1,12 +1,15 @@
-"""A job with all its files, each read once and checked against the others. No row and no ledger is read.
+"""Files of settings, each read once and checked: a job with all that it names, and JSON Schemas for editors.
 
-A policy of one's own is such a file, too. It never goes by the name of a shipped one.
+No row and no ledger is read. A policy of one's own never goes by the name of a shipped one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
+
+from pydantic import BaseModel
 
 from evaluate.gate.policy import Policy, Waiver, build_policy, build_waivers, check_waivers, find_policy
 from evaluate.metrics import MODULES
@@ -19,9 +22,24 @@ from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema_file import schema_of
 from synth.validation import parse_toml
-from understudy.job.kinds import kind_of
-from understudy.job.spec import Job, JobTerms, build_job
-from understudy.job.sweep import NONE, PlannedCandidate
+from understudy.job.spec import NONE, Job, JobTerms, PlannedCandidate, build_job
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """`run` gives the exit code; its first argument is the job file, and its others are those of `understudy run`.
+    `check` reads the job with all its files. `spec`: of the file; `None` where no JSON Schema tells of it.
+    """
+
+    run: Callable[..., int]
+    check: Callable[[Path], Any]
+    spec: type[BaseModel] | None = None
+
+
+def kind_of(path: Path) -> JobKind | None:
+    """The kind of a job file; `None` for one of one table."""
+    content = parse_toml(read_given(path, "job", JobError), "job", JobError)
+    return next((extras.load("job")[key] for key in extras.entries("job") if key in content), None)
 
 
 def given_policy(name_or_path: str, beside: Path) -> GivenFile:
@@ -55,19 +73,22 @@ def read_inputs(job_path: Path) -> Inputs:
 
 def read_terms(job: JobTerms, home: Path, files: dict[str, GivenFile]) -> tuple[Policy, tuple[Waiver, ...]]:
     """The policy and the waivers of a job, and a look at its measures; the files are added to those that are given."""
-    files["policy"] = given_policy(job.policy, home)
-    policy = named_policy(files["policy"])
-    waivers = read_waivers(job.waivers, home, files)
+    policy, waivers = read_rules(job.policy, job.waivers, home, files)
     check_waivers(waivers, [policy], list(job.points))
     check_measures(job.evaluation.measures or ())
     return policy, waivers
 
 
-def read_waivers(path: str | None, home: Path, files: dict[str, GivenFile]) -> tuple[Waiver, ...]:
-    if path is None:
-        return ()
-    files["waivers"] = read_given(home / path, "waivers", JobError)
-    return build_waivers(parse_toml(files["waivers"], "waivers", JobError))
+def read_rules(
+    policy: str, waivers: str | Path | None, home: Path, files: dict[str, GivenFile]
+) -> tuple[Policy, tuple[Waiver, ...]]:
+    """A policy and its waivers; their files are added to those that are given."""
+    files["policy"] = given_policy(policy, home)
+    rules = named_policy(files["policy"])
+    if waivers is None:
+        return rules, ()
+    files["waivers"] = read_given(home / waivers, "waivers", JobError)
+    return rules, build_waivers(parse_toml(files["waivers"], "waivers", JobError))
 
 
 def check_measures(measures: Iterable[str]) -> None:
@@ -109,8 +130,10 @@ def _generators(job: Job, schema: Schema, home: Path) -> dict[str, Generator]:
     generators: dict[tuple[str, float | None], Generator] = {}
     for point in job.points.values():
         if point.setting not in generators:
-            where = f"generators.{point.family}{_at(job, point)}"
-            generators[point.setting] = generator_of(point, schema, where, home)
+            at = ""
+            if job.generators[point.family].sweeps:
+                at = f" at epsilon={NONE if point.epsilon is None else format(point.epsilon, 'g')}"
+            generators[point.setting] = generator_of(point, schema, f"generators.{point.family}{at}", home)
     return {label: generators[point.setting] for label, point in job.points.items()}
 
 
@@ -124,8 +147,68 @@ def generator_of(point: PlannedCandidate, schema: Schema, where: str, home: Path
     return chosen
 
 
-def _at(job: Job, point: PlannedCandidate) -> str:
-    """The epsilon of a list that an error is about."""
-    if not job.generators[point.family].sweeps:
-        return ""
-    return f" at epsilon={NONE if point.epsilon is None else format(point.epsilon, 'g')}"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@dataclass(frozen=True)
+class Described:
+    """A kind of file. `make` gives its JSON Schema, or is where that function lies; `read` is of kinds of extras."""
+
+    title: str
+    description: str
+    make: str | Callable[[], dict[str, Any]]
+    read: Callable[[Path], object] = lambda path: None
+
+
+def json_schema(name: str) -> dict[str, Any]:
+    kinds: Mapping[str, Described] = {**KINDS, **extras.load("settings")}
+    if name not in kinds:
+        raise JobError(f"kind={name!r} is no file that has a JSON Schema; {nearest(name, kinds)}")
+    kind = kinds[name]
+    content = (resolve_name(kind.make) if isinstance(kind.make, str) else kind.make)()
+    if name in IN_ONE_FORM:
+        for part in (content, *content["$defs"].values()):
+            part["required"] = list(part["properties"])
+    head = {"$schema": DIALECT, "$id": f"urn:understudy:{name}", "title": kind.title, "description": kind.description}
+    return {**head, **{key: value for key, value in content.items() if key not in head}}
+
+
+KINDS: Mapping[str, Described] = {
+    "schema": Described(
+        "Schema", "What is public about one table: its columns, bounds and unit of privacy.",
+        "synth.schema_file:schema_json",
+    ),
+    "job": Described(
+        "Job", "One run: a table, its schema, generators, measures and a policy.", "understudy.job.spec:job_json"
+    ),
+    "policy": Described(
+        "Policy", "What must hold before a table may go to an audience, and why.",
+        "evaluate.gate.policy:Policy.model_json_schema",
+    ),
+    "waivers": Described(
+        "Waivers", "Rules of a policy that a named person answers for, until a date.",
+        "evaluate.gate.policy:Waivers.model_json_schema",
+    ),
+    "evaluation": Described(
+        "Evaluation", "What was measured of synthetic tables beside a real one.",
+        "evaluate.result_io:evaluation_json",
+    ),
+    "model-card": Described(
+        "Model card", "What a synthetic table is, for whoever is given it.", "reports.model_card.schema:card_json"
+    ),
+    "manifest": Described(
+        "Manifest", "What belongs to a bundle of evidence, with the hash of every file.",
+        "understudy.bundle.manifest:Manifest.model_json_schema",
+    ),
+    "sign-off": Described(
+        "Sign-off", "Who answers for the release of a table, in which role, until when.",
+        "understudy.bundle.manifest:SignOff.model_json_schema",
+    ),
+    "withdrawal": Described(
+        "Withdrawal", "Why a bundle is not to be relied on any more, by whom.",
+        "understudy.bundle.manifest:Withdrawal.model_json_schema",
+    ),
+}  # fmt: skip
+"""Every kind of file by the name that the command takes; extras bring others."""
+IN_ONE_FORM = ("manifest", "sign-off", "withdrawal")
+"""Documents of a bundle, which are refused where any of their keys is left out."""

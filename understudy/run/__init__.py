@@ -1,1 +1,1 @@
-"""The run of a job: plan, stages, candidates, all of them side by side (`pool`), and workspace, each a module."""
+"""The run of a job: cautions (`preflight`), plan, stages, candidates, workspace, and all of them in order (`run`)."""

@@ -19,21 +19,20 @@ from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
 from synth.errors import LedgerError
 from synth.generators.base import Generator
+from synth.output import check_new_folder
 from synth.parsing import GivenFile
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.table import check_names
 from synth.table.conforming import Outside
-from understudy.budget.account import Fund, ledger_of, open_fund, plan_budget, publication_of
-from understudy.budget.payment import Payment, Release
-from understudy.data.source import RealTable, embedded_table, find_table
-from understudy.executors.executor import check_elsewhere, checked
+from understudy.budget import Fund, Payment, Release, plan_budget, publication_of
+from understudy.data import RealTable, embedded_table, find_table
+from understudy.executor import check_elsewhere, checked
 from understudy.job.load import Inputs, read_inputs
-from understudy.job.spec import Job
-from understudy.job.sweep import PlannedCandidate, composed
-from understudy.provenance import fingerprint_key, key_path
-from understudy.run.preflight import Intent, Swept, cautions, of_publication
-from understudy.run.workspace import RunWorkspace, check_free, requested
+from understudy.job.spec import Job, PlannedCandidate, composed
+from understudy.provenance import fingerprint_key
+from understudy.run.preflight import Intent, Size, Swept, beyond_reach, cautions, could_pass
+from understudy.run.workspace import RunWorkspace, requested, tidy
 
 PUBLICATION = "_published"
 """The label of the released numbers among the fits; no candidate's label begins like that."""
@@ -53,12 +52,10 @@ class Prepared(Protocol):
         """The table in a word."""
 
     @property
-    def beside(self) -> Mapping[str, Schedule]:
-        """Schedules by label."""
+    def beside(self) -> Mapping[str, Schedule]: ...
 
     @property
-    def paths(self) -> tuple[Path, ...]:
-        """Files that are read."""
+    def paths(self) -> tuple[Path, ...]: ...
 
     def read(self, outside: Outside, tell: Callable[[str], None] | None = None) -> pd.DataFrame:
         """The rows; *Sensitive*. `tell` is given a sentence on cells that were clamped."""
@@ -97,13 +94,9 @@ class Plan:
         return self.job.points
 
     @property
-    def private(self) -> bool:
-        return bool(self.schedules)
-
-    @property
     def unpaid(self) -> bool:
         """True where this is a sweep with private fits that nobody pays for: nothing of it may be released."""
-        return self.job.is_sweep and self.private and self.fund is None
+        return self.job.is_sweep and bool(self.schedules) and self.fund is None
 
     @property
     def reserved(self) -> dict[str, Schedule]:
@@ -122,10 +115,7 @@ class Plan:
 
     @cached_property
     def together(self) -> ComposedClaim | None:
-        """The composed claim of the released table and the numbers about it: of a sweep, all its fits and the numbers.
-
-        None where there are no such numbers.
-        """
+        """The composed claim of the released table, or of all fits of a sweep, and the numbers about it."""
         if self.publication is None or self.job.release is None:
             return None
         fits = self.schedules if self.job.is_sweep else {self.job.release: self.schedules[self.job.release]}
@@ -138,10 +128,7 @@ class Plan:
 
     @cached_property
     def everything(self) -> ComposedClaim | None:
-        """The composed claim of all draws from the real table: whoever picks one of several fits has looked at all.
-
-        None where that is one release at most.
-        """
+        """The composed claim of all draws from the real table: whoever picks one of several fits has looked at all."""
         drawn = {**self.reserved, **{f"{BESIDE}{label}": schedule for label, schedule in self._beside.items()}}
         if len(drawn) < 2:
             return None
@@ -169,24 +156,25 @@ class Plan:
             self.job.outside,
             Swept(self.composed, self.unpaid, self.schedules) if self.job.is_sweep else None,
         )
-        published = () if self.together is None else (of_publication(str(self.job.release), self.together),)
-        long = lasting(self.waivers, self.policy.name, self.policy.valid_days, datetime.now(UTC).date())
-        return (*cautions(intent), *published, *self._of_both_tables, *long, *self._unreachable)
-
-    @property
-    def _of_both_tables(self) -> tuple[str, ...]:
-        return tuple(
+        published = []
+        if self.together is not None:
+            published = [
+                f"released_numbers: whoever gets the table of generators.{self.job.release} and the numbers about it "
+                f"has both: together they come to epsilon={typed_loss(self.together.epsilon)} at "
+                f"delta={typed_loss(self.together.delta)}"
+            ]
+        both_tables = (
             f"generators.{label}: whoever has both tables has both fits: they come to "
             f"epsilon={typed_loss(claim.epsilon)} at delta={typed_loss(claim.delta)} together, and this table's alone "
             f"to epsilon={typed_loss(self.schedules[label].epsilon)}"
             for label, claim in self.both_tables.items()
         )
+        long = lasting(self.waivers, self.policy.name, self.policy.valid_days, datetime.now(UTC).date())
+        return (*cautions(intent), *published, *both_tables, *long, *self._unreachable)
 
     @property
     def _unreachable(self) -> tuple[str, ...]:
         """Rules that no table of the declared size could pass and no claim of this run proves."""
-        from understudy.reach import Size, beyond_reach, could_pass
-
         options, schema, asked = self.job.evaluation, self.schema, self.job.evaluation.measures
         if schema.n_units is None:
             return ()
@@ -252,15 +240,13 @@ def make_plan(
     asked = read_inputs(job_path)
     if asked.job.tracking is not None:
         asked.job.tracking.check()
-    check_free(out)
-    plan = plan_of(asked, _table(asked.job, job_path.parent), job_path, out)
-    job = asked.job
-    plan = replace(
-        plan,
-        restart=restart,
-        workers=workers or (job.workers if executor is None or job.workers > 1 else None),
-        executor=executor,
-    )
+    tidy(out)
+    check_new_folder(out)
+    job, source = asked.job, asked.job.table.source
+    address = str(asked.job.table.path) if source is None else str(embedded_table(source))
+    plan = plan_of(asked, find_table(address, job_path.parent), job_path, out)
+    workers = workers or (job.workers if executor is None or job.workers > 1 else None)
+    plan = replace(plan, restart=restart, workers=workers, executor=executor)
     if executor is not None:
         check_ledger(None if plan.fund is None else plan.fund.url)
         out.absolute().parent.mkdir(parents=True, exist_ok=True)  # the workers have to see it
@@ -285,7 +271,7 @@ def plan_of(asked: Inputs, table: RealTable, job_path: Path, out: Path) -> Plan:
         generators=generators,
         schedules=schedules,
         fund=fund,
-        key=fingerprint_key(key_path()),
+        key=fingerprint_key(),
         workers=job.workers,
         publication=publication_of(job, schema, generators),
         waivers=asked.waivers,
@@ -306,22 +292,8 @@ def check_left(plans: Sequence[Plan]) -> None:
 
 
 def check_ledger(url: str | None) -> None:
-    """Refuse a ledger that workers of a cluster cannot pay from."""
     if url is not None and "://" not in url:
         raise LedgerError(
             f"workers of a cluster pay from a ledger in PostgreSQL, and {url!r} is a file, which takes turns on one "
             "machine alone; open the total there, or leave --executor out"
         )
-
-
-def with_fund(plan: Plan) -> Plan:
-    url = ledger_of(plan.job, plan.job_path.parent)
-    if url is None:
-        raise LedgerError("a private fit of this run is paid for, and no ledger is named any more; name the same again")
-    return replace(plan, fund=open_fund(url, plan.schema))
-
-
-def _table(job: Job, home: Path) -> RealTable:
-    table = job.table
-    address = str(embedded_table(table.source)) if table.source is not None else str(table.path)
-    return find_table(address, home)

@@ -1,12 +1,28 @@
-"""Preflight checks of a job, before any row of its table is read: refusals and cautions.
+"""What can be said of a job before any row of its table is read: cautions, and rules that its size cannot show.
 
 A caution is said of a job in which nothing is wrong: each is a choice.
+
+An attack that finds nothing still has an interval, whose upper end lies the higher the fewer people it is tried on. A
+rule whose limit lies below that end is INCONCLUSIVE whatever the table is, unless the privacy claim proves it. The same
+holds of a share of synthetic rows that is zero, or one. So rules are looked at whose intervals follow from counts:
+membership, from numbers of people; rows equal to a real row, and rows that keep the schema, from that of synthetic
+rows. Where real rows repeat each other, a table may yet keep a rule on an excess. Any other rule could be passed by
+some table of any size.
 """
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+import numpy as np
+from scipy import special
+
+from evaluate.gate.policy import Policy, Rule
+from evaluate.gate.undecided import bounded, false_alarms, most_of
+from evaluate.intervals import clopper_pearson, wilson
+from evaluate.privacy.membership import Scores, true_positive_rate
+from evaluate.privacy.membership_attacks import MOST_ROWS, ROWS_EACH, affordable_targets
 from evaluate.provenance import ComposedClaim
 from evaluate.text import typed_loss
 from reports.exports.csv import runs
@@ -16,8 +32,12 @@ from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import Generator, PrivateGenerator
 from synth.generators.wrapper import cautions as warned
 from synth.schema import Schema
-from understudy.budget.account import LEDGER_VARIABLE, Fund
-from understudy.job.sweep import composed
+from understudy.budget import LEDGER_VARIABLE, Fund
+from understudy.job.spec import composed
+
+if TYPE_CHECKING:
+    from synth.dp.tradeoff import TradeOff
+
 
 WEAK_EPSILON = 10.0
 """An epsilon above this is called weak."""
@@ -25,6 +45,13 @@ FEW_UNITS = 5000
 """Fewer units than this are called few."""
 DROWNED_SHARE = 0.05
 """Noise whose standard deviation is beyond this share of the units is called large."""
+Z = float(special.ndtri(0.975))
+STEP, MOST_TIMES = 1.25, 1_000.0
+"""The growth of the number of units until a rule could pass, and the largest multiple that is tried."""
+LARGER_SHARES = (0.3, 0.4, 0.5)
+EQUAL_ROWS = tuple(f"privacy.copies{of}" for of in ("", ".excess", ".unique.excess"))
+"""Shares of synthetic rows that are equal to a real one."""
+VALID_ROWS = "validity.rows"
 
 
 @dataclass(frozen=True)
@@ -46,45 +73,31 @@ class Swept:
 
 def cautions(intent: Intent) -> tuple[str, ...]:
     """Sentences without a final stop, each with its reason; empty where there is nothing to say."""
-    sentences = [*_without_promise(intent), *_of_settings(intent), *_of_formulas(intent.schema)]
-    if intent.schedules:
-        for label in intent.schedules:
-            sentences += _of_budget(intent, label)
-        sentences += _of_units(intent)
-        sentences += _of_all(intent)
-    return tuple(sentences)
+    return tuple(_cautions(intent))
 
 
-def of_publication(release: str, together: ComposedClaim) -> str:
-    return (
-        f"released_numbers: whoever gets the table of generators.{release} and the numbers about it has both: "
-        f"together they come to epsilon={typed_loss(together.epsilon)} at delta={typed_loss(together.delta)}"
-    )
-
-
-def _without_promise(intent: Intent) -> Iterator[str]:
+def _cautions(intent: Intent) -> Iterator[str]:
+    schema = intent.schema
     plain = [label for label, chosen in intent.generators.items() if not chosen.promises]
     if plain:
         yield (
             f"no formal guarantee for {_listed(intent, plain)}: a synthetic table without an epsilon is not private by "
             "itself, and may repeat what single rows say"
         )
-
-
-def _of_settings(intent: Intent) -> Iterator[str]:
     for label, chosen in intent.generators.items():
-        yield from (f"{_listed(intent, [label])}: {sentence}" for sentence in warned(chosen, intent.schema))
-
-
-def _of_formulas(schema: Schema) -> Iterator[str]:
-    """A caution on texts of the schema that a spreadsheet runs; the texts themselves are not shown."""
+        yield from (f"{_listed(intent, [label])}: {sentence}" for sentence in warned(chosen, schema))
     categories = {name: getattr(schema.columns[name], "categories", ()) for name in schema.learned}
     named = [name for name, texts in categories.items() if any(isinstance(text, str) and runs(text) for text in texts)]
-    if named:
+    if named:  # the texts themselves are not shown
         yield (
             f"categories of {', '.join(map(repr, named))} begin like formulas, which a spreadsheet runs when it opens "
             "the synthetic CSV file; declare other texts, write Parquet, or tell whoever gets the table"
         )
+    if intent.schedules:
+        for label in intent.schedules:
+            yield from _of_budget(intent, label)
+        yield from _of_units(intent)
+        yield from _of_all(intent)
 
 
 def _of_budget(intent: Intent, label: str) -> Iterator[str]:
@@ -127,8 +140,18 @@ def _of_units(intent: Intent) -> Iterator[str]:
 def _of_all(intent: Intent) -> Iterator[str]:
     schedules = intent.schedules if intent.swept is None else intent.swept.schedules
     together = composed(schedules) if intent.swept is None else intent.swept.composed
-    if len(schedules) > 1 and together is not None:
-        yield _together(intent, schedules, together)
+    if len(schedules) > 1 and together is not None:  # whoever picks the best of them has looked at all
+        in_ledger = ""
+        if intent.fund is not None:
+            curve = RdpCurve.total(schedule.curve for schedule in schedules.values())
+            spent = typed_loss(intent.fund.holding.total.spent(curve))
+            in_ledger = f" ({spent} in the ledger, which adds up by RDP)"
+        named = _listed(intent, list(intent.schedules)) if intent.swept is None else "all points of the sweep"
+        yield (
+            f"{len(schedules)} private fits of one table compose, {named}: together they come to "
+            f"epsilon={typed_loss(together.epsilon)} at delta={typed_loss(together.delta)}{in_ledger}, "
+            "which is the price of choosing the best of them too"
+        )
     if intent.swept is not None and intent.swept.unpaid:
         yield (
             "NOTHING OF THIS SWEEP MAY BE RELEASED: no ledger pays for its private fits, so its synthetic tables and "
@@ -153,19 +176,138 @@ def _of_all(intent: Intent) -> Iterator[str]:
         )
 
 
-def _together(intent: Intent, schedules: Mapping[str, Schedule], together: ComposedClaim) -> str:
-    """The claim of several private fits of one table: whoever picks the best of them has looked at all."""
-    in_ledger = ""
-    if intent.fund is not None:
-        curve = RdpCurve.total(schedule.curve for schedule in schedules.values())
-        in_ledger = f" ({typed_loss(intent.fund.filter.spent(curve))} in the ledger, which adds up by RDP)"
-    named = _listed(intent, list(intent.schedules)) if intent.swept is None else "all points of the sweep"
+def _listed(intent: Intent, labels: list[str]) -> str:
+    return ", ".join(f"generators.{label}" if label else intent.generators[label].name for label in labels)
+
+
+@dataclass(frozen=True)
+class Size:
+    """Public numbers that the width of an interval follows from."""
+
+    n_units: int
+    holdout_share: float
+    n_targets: int | None
+    rows_each: int = 1
+    n_rows: int | None = None
+    n_searched: int | None = None
+
+    @property
+    def n_synthetic(self) -> int:
+        return self.n_units if self.n_rows is None else self.n_rows
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Members and controls of an attack; the other half of the holdout is the attacker's own sample.
+
+        >>> Size(200_000, 0.2, 8_000).sides, Size(200_000, 0.2, 8_000, rows_each=9).sides
+        ((8000, 8000), (4000, 4000))
+        """
+        n_held = self.n_units * self.holdout_share
+        members, controls = int(self.n_units - n_held), int(n_held / 2)
+        if self.n_targets is None:
+            return members, controls
+        n_searched = self.n_synthetic if self.n_searched is None else min(self.n_searched, self.n_synthetic)
+        n = affordable_targets(self.n_targets, n_searched)
+        most = min(n, MOST_ROWS * n // min(self.rows_each, ROWS_EACH))
+        return min(members, most), min(controls, most)
+
+
+def beyond_reach(policy: Policy, sizes: Mapping[str, Size], limits: "Mapping[str, TradeOff | None]") -> Iterator[str]:
+    """Sentences without a final stop on binding rules that no table of this size could pass, and what would decide."""
+    for rule in policy.rules:
+        if rule.severity != "fail" or rule.subject:
+            continue
+        proven = {label: None if limit is None else most_of(limit, rule.measure) for label, limit in limits.items()}
+        kept = {label for label, most in proven.items() if most is not None and rule.keeps(most)}
+        left = [label for label, size in sizes.items() if label not in kept and not could_pass(rule, size)]
+        ends = {label: unfavorable(rule.measure, sizes[label]) or 0.0 for label in left}
+        if left:
+            worst = max(left, key=lambda label: ends[label] if rule.direction == "lower" else -ends[label])
+            yield _told(rule, ends[worst], policy, sizes[worst], left if len(left) < len(sizes) else [])
+
+
+def could_pass(rule: Rule, size: Size) -> bool:
+    """True where a table that gives nobody away could pass a rule, by measurement, as far as counts tell."""
+    end = unfavorable(rule.measure, size)
+    return end is None or rule.keeps(end)
+
+
+def unfavorable(measure: str, size: Size) -> float | None:
+    """The unfavorable end of the interval of a valid table that gives nobody away; `None` if counts do not tell.
+
+    It is 1 where a rate of an attack cannot be measured.
+
+    >>> round(unfavorable("privacy.membership.tpr_at_0.01", Size(40_000, 0.2, 8_000)), 4)
+    0.0197
+    >>> round(unfavorable("validity.rows", Size(300, 0.2, None)), 4)
+    0.9878
+    """
+    if measure in (*EQUAL_ROWS, VALID_ROWS) and size.rows_each > 1:
+        return None  # rows of one entity count as fewer, and nobody knows how many entities a generator makes
+    if measure in EQUAL_ROWS:
+        return wilson(0.0, size.n_synthetic)[2]
+    if measure == VALID_ROWS:
+        return clopper_pearson(size.n_synthetic, size.n_synthetic)[0]
+    return _of_attack(false_alarms(measure), size) if bounded(measure) else None
+
+
+def _of_attack(rate: float | None, size: Size) -> float:
+    """The upper end of an area, or of a true positive rate at a false positive rate, where nobody is given away."""
+    n_members, n_controls = size.sides
+    if min(n_members, n_controls) < 2:
+        return 1.0
+    if rate is None:
+        return 0.5 + Z * float(np.sqrt((n_members + n_controls + 1) / (12 * n_members * n_controls)))
+    if n_controls * rate < 1:
+        return 1.0
+    halves = [Scores.of(*(np.linspace(0, 1, n // 2 + 2)[1:-1] for n in (n_members, n_controls))) for _ in range(2)]
+    return true_positive_rate(halves, rate)[2]
+
+
+def _told(rule: Rule, end: float, policy: Policy, size: Size, labels: list[str]) -> str:
+    named = f" for {', '.join(f'generators.{label}' for label in labels)}" if any(labels) else ""
+    most, much = ("most", "much") if rule.direction == "lower" else ("least", "little")
+    seen = f"comes to as {much} as {end:.3g}"
+    if rule.measure in (*EQUAL_ROWS, VALID_ROWS):
+        table, settings = f"a synthetic table of {size.n_synthetic:,} rows", ""
+        seen += " where every row is valid" if rule.measure == VALID_ROWS else " where no two rows are equal"
+    else:
+        table, settings = f"a table of n_units={size.n_units}", f"with holdout_share={size.holdout_share:g} "
+        settings += f"and max_rows_per_unit={size.rows_each} rows of each entity " if size.rows_each > 1 else ""
+        seen = "cannot be measured" if end >= 1.0 else f"{seen} where nobody is given away"
+    remedies = " or ".join(_remedies(rule, size)) or "no table of a thousand times the size"
     return (
-        f"{len(schedules)} private fits of one table compose, {named}: together they come to "
-        f"epsilon={typed_loss(together.epsilon)} at delta={typed_loss(together.delta)}{in_ledger}, "
-        "which is the price of choosing the best of them too"
+        f"policy={policy.name!r} asks for {rule.measure} of at {most} {rule.limit:g}, which {table} is too small to "
+        f"show{named}: {settings}it {seen}, so that the verdict is INCONCLUSIVE, or a PASS by luck; what would decide: "
+        f"{remedies}"
     )
 
 
-def _listed(intent: Intent, labels: list[str]) -> str:
-    return ", ".join(f"generators.{label}" if label else intent.generators[label].name for label in labels)
+def _remedies(rule: Rule, size: Size) -> Iterator[str]:
+    """Remedies that would decide, each alone, or more units and all targets together."""
+    if rule.measure in (*EQUAL_ROWS, VALID_ROWS):
+        n_rows = _enough(rule, replace(size, n_units=size.n_synthetic, n_rows=None))
+        if n_rows is not None:
+            yield f"rows = {n_rows}"
+        return
+    if size.n_targets is not None and could_pass(rule, replace(size, n_targets=None)):
+        yield 'targets = "all"'
+    share = next((s for s in LARGER_SHARES if could_pass(rule, replace(size, holdout_share=s))), None)
+    if share is not None and share > size.holdout_share:
+        yield f"holdout_share = {share:g}"
+    for targets, words in ((size.n_targets, ""), (None, 'targets = "all" and ')):
+        n_units = _enough(rule, replace(size, n_targets=targets))
+        if n_units is not None:
+            yield f"{words}about {n_units:,} units"
+            return
+
+
+def _enough(rule: Rule, size: Size) -> int | None:
+    """Units of which a table could pass, to two digits; `None` where not even a thousand times as many are enough."""
+    times = 1.0
+    while times < MOST_TIMES:
+        n_units = float(f"{size.n_units * times:.1e}")
+        if could_pass(rule, replace(size, n_units=int(n_units))):
+            return int(n_units)
+        times *= STEP
+    return None

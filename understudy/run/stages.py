@@ -1,29 +1,135 @@
-"""The stages of a run, in order: the table of contents of the whole product."""
+"""The stages of a run, in order: the table of contents of the whole product.
 
+Two of them are attacks that fit models. The audit of a claim is part of every run that can have it: its trial is one
+more candidate. Shadow models are many fits, and run only where somebody asks.
+"""
+
+import math
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from evaluate.engine import evaluate_beside
+from evaluate.audit_result import EXCEEDS, MEASURE, AuditError
+from evaluate.engine import evaluate_beside, isolated
 from evaluate.gate.verdict import Verdict, judge
-from evaluate.result import Candidate, Evaluation, Expectation, GeneratorRecord
-from evaluate.tables import Real
+from evaluate.result import Candidate, Evaluation, Expectation, Failure, GeneratorRecord
+from evaluate.tables import MetricResult, Real, Tables
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
-from synth.generators.base import PrivateGenerator
+from synth.errors import ModelError, UnderstudyError
+from synth.generators.base import Generator, PrivateGenerator
 from synth.generators.forecast import Planned, outlook
 from synth.generators.models.chunked_output import write_rows
 from synth.generators.models.constraints import REJECTED
 from synth.generators.models.model import Model
+from synth.generators.registry import generator
 from synth.generators.wrapper import fit_model, unwrapped, with_files
 from synth.progress import Progress
+from synth.schema import Schema
 from synth.split import Split, split_table
 from synth.table import write_table
 from synth.table.rows import Rows
-from understudy.data.load import read_rows
-from understudy.job.seeds import child_seed
-from understudy.run.attacks import audit_claim, shadow_attacked
+from understudy.data import read_rows
+from understudy.job import child_seed
 from understudy.run.plan import Plan
+
+FALSE_ALARMS = (
+    "about one audit in 10,000 of a true claim disproves it by chance (by its 99% confidence, at most one in 100)"
+)
+"""As `evaluate.privacy.audit.white_box` has it, with the confidence of 99% of every audit in a run."""
+CALIBRATED = 0.05
+"""The share by which a claim may lie below its target: noise is calibrated to the target from below."""
+SHADOW = "privacy.shadow"
+
+
+def audit_claim(
+    candidate: Candidate,
+    claimed: Callable[[], tuple[PrivateGenerator, Schema]],
+    *,
+    seed: int,
+    time_limit_s: float | None,
+    progress: Progress,
+) -> Candidate:
+    """The candidate with the audit of its claim, or with the reason why there is none. No real row is read."""
+    from evaluate.privacy.audit import white_box as auditing
+
+    started = time.perf_counter()
+    try:
+        result = auditing.audit(*claimed(), seed=seed, progress=progress, time_limit_s=time_limit_s)
+    except UnderstudyError as error:
+        return replace(candidate, failures=(*candidate.failures, Failure(MEASURE, "failed", str(error))))
+    return replace(
+        candidate,
+        estimates=(*candidate.estimates, result.estimate),
+        audit=result,
+        seconds={**candidate.seconds, "privacy.audit": round(time.perf_counter() - started, 3)},
+    )
+
+
+def disproved(candidate: Candidate) -> tuple[str, ...]:
+    """Warnings where an audit disproves the claim: what it means for this table, for others, and how to go on."""
+    if candidate.audit is None or candidate.audit.verdict != EXCEEDS:
+        return ()
+    return (
+        f"the audit disproves the privacy statement of {candidate.name}: the noise protects less than its epsilon "
+        "promises, so release neither its table nor its model",
+        "a disproved statement does not disprove those of other generators, but all take their noise from the same "
+        "code, and what counts with a disputed fit is disputed, too: audit them again before a release",
+        f"{FALSE_ALARMS}: `understudy audit --model DIR` audits the same model again, without a new fit, and "
+        "`understudy evaluate --model DIR` measures its table beside it, for the gate to judge",
+    )
+
+
+def claim_of(model: Model, statement: PrivacyStatement) -> tuple[PrivateGenerator, Schema]:
+    parameters = getattr(model, "parameters", None)
+    if not isinstance(parameters, Mapping):
+        raise AuditError(
+            "a model's claim is audited by its generator's parameters, and this one holds none; fit it again"
+        )
+    chosen = generator(model.name, **parameters)
+    if not isinstance(chosen, PrivateGenerator) or chosen.epsilon is None:
+        raise AuditError("the model claims an epsilon and its parameters name none; fit it again")
+    target = (chosen.epsilon, chosen.claimed_delta(model.schema))
+    claimed = math.isclose(statement.epsilon, target[0], rel_tol=CALIBRATED)
+    if not claimed or not math.isclose(statement.delta, target[1], rel_tol=1e-6):
+        raise AuditError(
+            f"the model claims epsilon={statement.epsilon:g} at delta={statement.delta:g}, and its parameters are for "
+            f"epsilon={target[0]:g} at delta={target[1]:g}; fit it again"
+        )
+    return chosen, model.schema
+
+
+def shadow_attacked(
+    candidate: Candidate,
+    tables: Callable[[], Tables],
+    chosen: Generator,
+    n_models: int,
+    *,
+    time_limit_s: float | None,
+    progress: Progress,
+) -> Candidate:
+    """The candidate with what shadow models came to, or with the reason for nothing. *Sensitive*: `tables`."""
+
+    def attack() -> MetricResult:
+        from evaluate.privacy.shadow_models import measure
+
+        return measure(tables(), chosen, n_models, progress)
+
+    result, seconds = isolated(SHADOW, attack, time_limit_s)
+    return replace(
+        candidate,
+        estimates=(*candidate.estimates, *result.estimates),
+        failures=(*candidate.failures, *result.failures),
+        seconds={**candidate.seconds, SHADOW: round(seconds, 3)},
+    )
+
+
+def specification_of(model: Model) -> Generator:
+    parameters = getattr(model, "parameters", None)
+    if parameters is None:
+        raise ModelError("shadow models are fitted by a model's parameters, and this one holds none; fit it again")
+    return generator(model.name, **parameters)
 
 
 def read(plan: Plan, folder: Path, tell: Callable[[str], None] | None = None) -> Rows:
@@ -41,7 +147,7 @@ def split(plan: Plan, real: Rows) -> Split:
         holdout_share=plan.job.split.holdout_share,
         seed=plan.job.split_seed,
         # Of several tables all are split by the key, so that a unit is on one side in each.
-        private=plan.private or plan.prepared is not None,
+        private=bool(plan.schedules) or plan.prepared is not None,
     )
 
 
@@ -71,33 +177,31 @@ def real(plan: Plan, sides: Split) -> Real:
 
 
 def evaluate(
-    plan: Plan,
-    real: Real,
-    synthetic: Mapping[str, Any],
-    statements: Mapping[str, PrivacyStatement | None],
-    progress: Progress,
-    *,
-    self_tested: bool = True,
+    plan: Plan, real: Real, label: str, table: Path, statement: PrivacyStatement | None, progress: Progress
 ) -> Evaluation:
-    """Every synthetic table measured against the *sensitive* real side, each with its generator's specification."""
+    """A synthetic table measured against the *sensitive* real side, with its generator's specification."""
+    chosen = plan.generators[label]
+    # A page to hand on names a file, and not where it lies on this machine.
+    parameters = with_files(chosen.parameters(), lambda path: Path(path).name)
     return evaluate_beside(
         real,
-        synthetic,
+        {label: table},
         measures=plan.job.evaluation.measures,
         time_limit_s=plan.job.evaluation.time_limit_s,
         progress=progress,
-        statements={label: stated for label, stated in statements.items() if stated is not None},
-        generators={label: _specification(plan, label) for label in synthetic},
-        self_tested=self_tested,
+        statements={} if statement is None else {label: statement},
+        generators={label: GeneratorRecord.of(chosen.name, parameters)},
+        # Of one evaluation in several parts, the first alone carries the self-tests: they are of the real rows.
+        self_tested=label == next(iter(plan.points)),
     )
 
 
 def expected(plan: Plan, label: str) -> Expectation | None:
     """The outlook of a private candidate by public facts; `None` where nothing can be worked out, as of histories."""
     chosen, schedule = plan.generators[label], plan.schedules.get(label)
-    if schedule is None or not isinstance(chosen, PrivateGenerator) or not isinstance(unwrapped(chosen), Planned):
+    if schedule is None or not isinstance(chosen, PrivateGenerator) or chosen.in_order:
         return None
-    if chosen.in_order:
+    if not isinstance(unwrapped(chosen), Planned):
         return None
     forecast = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
     return Expectation(forecast.column, forecast.tree, forecast.pair, forecast.n_rows)
@@ -124,28 +228,14 @@ def audit(plan: Plan, candidate: Candidate, progress: Progress) -> Candidate:
     return audit_claim(candidate, lambda: (chosen, plan.schema), seed=seed, time_limit_s=limit, progress=progress)
 
 
-def shadow(
-    plan: Plan, real: Real, candidate: Candidate, synthetic: Path, progress: Progress
-) -> Candidate:  # fmt: skip
+def shadow(plan: Plan, real: Real, candidate: Candidate, synthetic: Path, progress: Progress) -> Candidate:
     """The candidate with the shadow-model attack on its table. Its fits are never released: no ledger hears of them."""
     asked, chosen = plan.job.evaluation, plan.generators[candidate.name]
     if asked.shadow_models is None:
         return candidate
-    return shadow_attacked(
-        candidate,
-        lambda: real.beside(synthetic, candidate.statement),
-        chosen,
-        asked.shadow_models,
-        time_limit_s=asked.time_limit_s,
-        progress=progress,
-    )
+    tables, limit = (lambda: real.beside(synthetic, candidate.statement)), asked.time_limit_s
+    return shadow_attacked(candidate, tables, chosen, asked.shadow_models, time_limit_s=limit, progress=progress)
 
 
 def verdicts_of(plan: Plan, evaluation: Evaluation) -> tuple[Verdict, ...]:
     return judge(evaluation, [plan.policy], waivers=plan.waivers)
-
-
-def _specification(plan: Plan, label: str) -> GeneratorRecord:
-    chosen = plan.generators[label]
-    # A page to hand on names a file, and not where it lies on this machine.
-    return GeneratorRecord.of(chosen.name, with_files(chosen.parameters(), lambda path: Path(path).name))

@@ -33,8 +33,8 @@ from filelock import FileLock
 from synth.dp.noise_journal import Journal
 from synth.errors import JobError
 from synth.output import RUN, Unfinished, check_new_folder, hidden_beside, is_taken, read_state, sync, whole_file
-from understudy.budget.payment import SPENT
-from understudy.executors.executor import wait_for_workers
+from understudy.budget import SPENT
+from understudy.executor import wait_for_workers
 from understudy.provenance import now
 
 RESERVATIONS, JOURNALS, TRAINING = "reservations", "journals", "training"
@@ -42,9 +42,6 @@ LOG, CLIPPING = "log.jsonl", "clipping.internal.jsonl"
 """Logs of a network in training; the latter is read off real rows."""
 MEASURED, WORKERS = "measured", "workers"
 _PARTS = (RESERVATIONS, JOURNALS, MEASURED)
-
-
-GO_ON = "the same command goes on from there"
 
 
 class OtherWork(JobError):
@@ -73,11 +70,10 @@ class RunWorkspace:
     @property
     def is_worth_keeping(self) -> bool:
         """True where anything was reserved, drawn or trained, or a candidate is finished, and no output is made yet."""
-        has_name = bool(self.unfinished.state) and self.result.exists()
-        trained = any((self.folder / TRAINING).rglob("*.pt"))
-        return has_name and (
-            trained or any(p.stat().st_size > 0 for part in _PARTS for p in (self.folder / part).glob("*"))
-        )
+        if not self.unfinished.state or not self.result.exists():
+            return False
+        kept = (path for part in _PARTS for path in (self.folder / part).glob("*"))
+        return any((self.folder / TRAINING).rglob("*.pt")) or any(path.stat().st_size > 0 for path in kept)
 
     def claim(self, names: Mapping[str, str | None]) -> None:
         """Take up the work if it goes by these names, or if nothing in it is worth keeping."""
@@ -97,7 +93,7 @@ class RunWorkspace:
         self.unfinished.write_state({**known, **names})
 
     def request(self, label: str) -> dict[str, Any] | None:
-        content: dict[str, Any] | None = self._read(f"{RESERVATIONS}/{label}.json", None)
+        content: dict[str, Any] | None = read_state(self.folder / RESERVATIONS / f"{label}.json", None)
         return content
 
     def write_request(self, label: str, content: Mapping[str, Any]) -> None:
@@ -111,13 +107,6 @@ class RunWorkspace:
         """The noisy values of a generator's fit, new or as an earlier start left them."""
         return Journal(self._journal(label))
 
-    def _has_values(self, label: str) -> bool:
-        if not self._journal(label).exists():
-            return False
-        journal = self.journal(label)
-        journal.close()
-        return journal.n_persisted > 0
-
     def forget_journal(self, label: str) -> None:
         """Drop a journal without a value, and what was trained on none."""
         shutil.rmtree(self.training(label), ignore_errors=True)
@@ -125,7 +114,6 @@ class RunWorkspace:
         sync(self.folder / JOURNALS)
 
     def training(self, label: str) -> Path:
-        """The folder of a fit's unfinished work and its log."""
         return self.folder / TRAINING / label
 
     def keep_log(self, label: str) -> None:
@@ -164,7 +152,11 @@ class RunWorkspace:
 
     def is_drawn(self, label: str) -> bool:
         """True where a noisy value of a release is on the disk, or what was made of all of them."""
-        return self.measured(label).exists() or self._has_values(label)
+        if self.measured(label).exists() or not self._journal(label).exists():
+            return self.measured(label).exists()
+        journal = self.journal(label)
+        journal.close()
+        return journal.n_persisted > 0
 
     @property
     def attempt(self) -> str:
@@ -178,8 +170,7 @@ class RunWorkspace:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The warnings of all starts of this work."""
-        return tuple(self._read("warnings.json", []))
+        return tuple(read_state(self.folder / "warnings.json", []))
 
     def add_warnings(self, sentences: Sequence[str]) -> None:
         """Keep what came up; a sentence that is known is not repeated."""
@@ -195,9 +186,6 @@ class RunWorkspace:
     def _journal(self, label: str) -> Path:
         return self.folder / JOURNALS / f"{label}.journal"
 
-    def _read(self, name: str, otherwise: Any) -> Any:
-        return read_state(self.folder / name, otherwise)
-
     def _write(self, name: str, content: Any) -> None:
         with whole_file(self.folder / name) as beside:
             beside.write_text(json.dumps(content), encoding="utf-8")
@@ -206,12 +194,6 @@ class RunWorkspace:
 def requested(out: Path) -> frozenset[str]:
     """Labels of the generators for which unfinished work of this output may hold a reservation."""
     return frozenset(path.stem for path in (work_folder(out) / RESERVATIONS).glob("[!.]*.json"))
-
-
-def check_free(out: Path) -> None:
-    """Refuse an output that is taken, before any work."""
-    tidy(out)
-    check_new_folder(out)
 
 
 def tidy(out: Path) -> None:
@@ -229,7 +211,8 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[RunWorkspace]:
     with work.unfinished.held(busy):
         try:
             wait_for_workers(work.workers, out)
-            check_free(out)
+            tidy(out)
+            check_new_folder(out)
             if restart or not work.result.exists():  # what is left of work whose output was moved away
                 work.unfinished.clear()
             _sweep(work.folder)
@@ -238,7 +221,8 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[RunWorkspace]:
             raise
         except BaseException as error:
             if work.is_worth_keeping:
-                error.add_note(f"the unfinished work is kept: {GO_ON}, and with --restart anew ({SPENT})")
+                on = "the same command goes on from there"
+                error.add_note(f"the unfinished work is kept: {on}, and with --restart anew ({SPENT})")
             else:
                 work.unfinished.discard()
             raise

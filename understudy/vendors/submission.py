@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,10 @@ from synth.table import conform
 from synth.table.limits import SizeLimits
 from synth.table.translating import translate
 from synth.validation import Frozen, read_toml, sentence
-from understudy.hashed_table import read_digested
+from understudy.data import read_digested
+
+LEAST_SHARE = 0.1
+"""Of the rows of train: a table with fewer is not compared, as it would cut all others down to its size."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,6 @@ class Asked:
     options: EvaluationOptions = field(default_factory=EvaluationOptions)
 
     def named(self) -> dict[str, Path]:
-        """The tables by the names of their vendors."""
         if not self.tables:
             raise JobError("a comparison needs tables, and none is named; name the files that vendors delivered")
         names = self.labels if self.labels is not None else names_of(self.tables)
@@ -68,7 +71,7 @@ def names_of(paths: Sequence[Path]) -> tuple[str, ...]:
     >>> names_of([Path("acme/table.csv"), Path("beta/table.csv.gz"), Path("gamma.parquet")])
     ('acme-table', 'beta-table', 'gamma')
     """
-    stems = [_stem(path) for path in paths]
+    stems = [re.sub(r"(?i)(?<=.)\.(csv|parquet|csv\.gz|parquet\.gz|gz)$", "", shown_name(path)) for path in paths]
     shared = {stem for stem, n in Counter(stem.casefold() for stem in stems).items() if n > 1}
     return tuple(
         f"{path.absolute().parent.name}-{stem}" if stem.casefold() in shared else stem
@@ -85,16 +88,7 @@ def shown_name(path: Path) -> str:
     return "".join(character if character.isprintable() else "_" for character in path.name)
 
 
-def _stem(path: Path) -> str:
-    stem = shown_name(path)
-    for ending in (".gz", ".csv", ".parquet"):
-        stem = stem[: -len(ending)] if stem.lower().endswith(ending) and len(stem) > len(ending) else stem
-    return stem
-
-
 class VendorClaim(Frozen):
-    """A vendor's claim about a table's privacy."""
-
     epsilon: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     delta: float | None = Field(default=None, ge=0, le=1)
     mechanism: str | None = Field(default=None, max_length=200)
@@ -102,27 +96,21 @@ class VendorClaim(Frozen):
     says: str | None = Field(default=None, max_length=2_000, description="Anything else, in the vendor's own words.")
 
 
-def read_claims(path: Path, names: Mapping[str, Any]) -> dict[str, VendorClaim]:
+def read_claims(path: Path, names: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The claims of vendors by name; what is not claimed is left out."""
     claims = {}
     for name, content in read_toml(path, "claims", JobError).items():
         if name not in names:
             raise JobError(f"the claims name vendor={name!r}, which is not here; {nearest(name, names)}")
         try:
-            claims[name] = VendorClaim.model_validate(content)
+            claims[name] = VendorClaim.model_validate(content).model_dump(exclude_none=True)
         except ValidationError as error:
             raise JobError(f"the claims of {name!r} cannot be used: {sentence(error, VendorClaim)}") from None
     return claims
 
 
-LEAST_SHARE = 0.1
-"""Of the rows of train: a table with fewer is not compared, as it would cut all others down to its size."""
-
-
 @dataclass(frozen=True)
 class DeliveredTable:
-    """The facts of a delivered table before it is measured."""
-
     name: str
     path: Path
     sha256: str
@@ -134,12 +122,10 @@ class DeliveredTable:
     n_formulas: int = 0
 
     def read(self, limits: SizeLimits) -> pd.DataFrame:
-        """The table as it was delivered."""
         return read_digested(self.path, limits, self.sha256)[0]
 
 
 def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> DeliveredTable:
-    """The facts of a file that a vendor delivered."""
     frame, sha256 = read_digested(path, limits)
     lacking = tuple(column for column in schema.kept if column not in frame.columns)
     extra = tuple(str(column) for column in frame.columns if column not in schema.kept)

@@ -20,15 +20,10 @@ from tests.evaluations import ABSENT, evaluation_of
 from tests.reports.conftest import sample_evaluation
 from tests.understudy.bundle.small_bundle import about
 from tests.understudy.conftest import Workspace
-from understudy.artifacts import Delivery
-from understudy.bundle.documents import read_document
-from understudy.bundle.evidence import write_evidence
-from understudy.bundle.keys import Signer, load_signer, make_keys
-from understudy.bundle.manifest import MANIFEST, About, Manifest, seal
-from understudy.bundle.records import Person, read_register
-from understudy.bundle.revocation import withdraw
-from understudy.bundle.sign_off import sign_off
-from understudy.bundle.verification import Demand
+from understudy.bundle.documents import Signer, load_signer, make_keys, read_document
+from understudy.bundle.evidence import Delivery, write_evidence
+from understudy.bundle.manifest import MANIFEST, About, Manifest, Person, read_register, seal
+from understudy.bundle.verification import Demand, sign_off, withdraw
 from understudy.extras.ops.index import EXPIRED, NOT_SOUND, WITHDRAWN, read_rows
 
 RULE = Rule(measure="validity.rows", limit=0.9, why="Rows have to keep the schema.")
@@ -43,7 +38,7 @@ def deliver(folder: Path, evaluation: Evaluation, policy: Policy = POLICY) -> Pa
     evaluation = replace(evaluation, self_tests=ABSENT)
     verdicts = judge(evaluation, policy)
     delivery = Delivery(evaluation, verdicts, policy, "A job", evaluation.candidates[0].name)
-    write_evidence(delivery, folder, None)
+    write_evidence(delivery, folder, None, files={}, seeds={})
     return folder
 
 

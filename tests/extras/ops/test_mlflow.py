@@ -13,7 +13,7 @@ from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import judge
 from evaluate.result import Candidate, Estimate, GeneratorRecord
 from tests.evaluations import SCHEMA, evaluation_of, stated
-from understudy.artifacts import Delivery
+from understudy.bundle.evidence import Delivery
 from understudy.extras.ops.mlflow_record import Mlflow, Run, _send, runs_of
 from understudy.job.spec import JobError, build_job
 

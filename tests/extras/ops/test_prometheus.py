@@ -18,7 +18,7 @@ from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CLIPPED
 from evaluate.result import Estimate, Evaluation
 from tests.evaluations import altered, conclude, facts
-from understudy.artifacts import Delivery
+from understudy.bundle.evidence import Delivery
 from understudy.extras.ops import prometheus
 
 RULES = Path(prometheus.__file__).with_name("understudy.rules.yml")

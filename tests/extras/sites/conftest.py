@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from synth.dp.ledger.records import LedgerEntry
 from tests.understudy.conftest import SCHEMA, small_table
-from understudy.budget.account import ledger_url, open_fund
+from understudy.budget import ledger_url, open_fund
 from understudy.cli import app
-from understudy.data.source import find_table
+from understudy.data import find_table
 from understudy.extras.sites.channel import LocalChannel, Recorder, unpack
 from understudy.extras.sites.job import SitesInputs, read_sites_job
 from understudy.extras.sites.participant import Participant

@@ -1,12 +1,12 @@
 """A bundle small enough to be changed in every way there is."""
 
 import json
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
-from understudy.bundle.keys import Signer
-from understudy.bundle.manifest import About, Rules, moment, seal
+from understudy.bundle.documents import Signer
+from understudy.bundle.manifest import About, Rules, seal
 from understudy.bundle.verification import Demand, verify
 
 RULES = Rules(name="internal", version=1, audience="the team")
@@ -14,7 +14,7 @@ RULES = Rules(name="internal", version=1, audience="the team")
 
 def about(kind: str = "internal", **changes: object) -> About:
     text = {
-        "kind": kind, "made_at": moment(datetime(2026, 11, 22, 1, 2, 3, tzinfo=UTC)), "title": "Small",
+        "kind": kind, "made_at": "2026-11-22T01:02:03Z", "title": "Small",
         "policy": RULES.model_dump(), "release": "mst", "valid_until": date(2999, 1, 31),
     }  # fmt: skip
     if kind == "internal":

@@ -16,7 +16,7 @@ from synth.schema import build_schema
 from synth.table import read_table
 from tests.evaluations import facts, origin
 from understudy import provenance
-from understudy.bundle.external import offered, write_offered
+from understudy.bundle.evidence import offered, write_offered
 
 SCHEMA = build_schema({
     "status": "declared",

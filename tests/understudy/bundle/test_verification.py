@@ -21,11 +21,10 @@ from hypothesis import strategies as st
 
 from evaluate.gate.policy import build_policy
 from tests.understudy.bundle.small_bundle import about, demand, fill, kinds, seal_both
-from understudy.bundle.files import BundleError
-from understudy.bundle.keys import Signer, exposed, load_public, load_signer, make_keys
+from understudy.bundle.documents import BundleError, Signer, exposed, load_public, load_signer, make_keys
 from understudy.bundle.manifest import MANIFEST, check_path, last_day, seal
 from understudy.bundle.verification import verify
-from understudy.json_schemas import json_schema
+from understudy.job.load import json_schema
 
 SHARED = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 """One bundle for all examples: each puts back what it changed."""

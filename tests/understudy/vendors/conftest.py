@@ -15,11 +15,10 @@ from evaluate.comparison import VendorRanking
 from evaluate.ranking import figures, ranking
 from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from
-from evaluate.utility import models, study
 from synth.generators.registry import generator
 from synth.schema import build_schema
 from synth.table import limits
-from tests.understudy.conftest import Ran, run_command, shared_run
+from tests.understudy.conftest import Ran, quick_models, run_command, shared_run
 
 N_TRAIN, N_HOLDOUT = 600, 400
 MEASURES = ("validity", "fidelity.columns", "utility.tstr", "privacy.copies", "privacy.membership")
@@ -107,7 +106,7 @@ def furnished(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def market(tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    """Three of our generators, a cheat of each kind, and files that are off."""
+    """Two of our generators, a cheat of each kind, and files that are off."""
     workspace, ran = shared_run(tmp_path_factory, "market", compared_market)
     return Compared(workspace.folder, ran.exit_code, ran.stdout, ran.stderr)
 
@@ -115,11 +114,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Compared:
 def compared_market(folder: Path) -> Ran:
     furnished(folder)
     train, schema = people(N_TRAIN, 1), build_schema(SCHEMA)
-    for label, name, parameters in (
-        ("independent", "independent", {}),
-        ("mst", "mst", {"epsilon": 5.0}),
-        ("aim", "aim", {"epsilon": 5.0}),
-    ):
+    for label, name, parameters in (("independent", "independent", {}), ("mst", "mst", {"epsilon": 5.0})):
         model = generator(name, **parameters).fit(train, schema, seed=1)
         model.sample(N_TRAIN, seed=2).to_csv(folder / f"{label}.csv", index=False)
     honest = people(N_TRAIN, 7)
@@ -140,13 +135,10 @@ def compared_market(folder: Path) -> Ran:
     }
     (folder / "claims.toml").write_text(tomli_w.dumps(claims), encoding="utf-8")
     tables = [
-        "independent.csv", "mst.csv", "aim.csv", "cheat.parquet", "diluted.csv.gz", "leaked.csv", "constant.csv",
+        "independent.csv", "mst.csv", "cheat.parquet", "diluted.csv.gz", "leaked.csv", "constant.csv",
         "renamed.csv", "incomplete.csv", "empty.csv",
     ]  # fmt: skip
     chosen = [part for measure in MEASURES for part in ("--measure", measure)]
-    with pytest.MonkeyPatch.context() as patch:
-        # Models that learn in few steps: how well they serve is not what these tests are about.
-        patch.setattr(study, "N_SPLITS", {"linear": (2, 2), "boosting": (2, 2)})
-        patch.setitem(models.BOOSTING, "max_iter", 8)
+    with quick_models():
         compared = run(folder, tables, "--claims", folder / "claims.toml", *chosen)
     return Ran(compared.exit_code, compared.stdout, compared.stderr)

@@ -39,16 +39,13 @@ from synth.table import read_table, write_table
 from synth.table.conforming import Outside, clamp
 from synth.validation import Frozen, parse_toml, sentence
 from understudy import provenance
-from understudy.artifacts import EVALUATION
+from understudy.bundle.evidence import EVALUATION
 from understudy.console import DONE, FAILED, VERDICTS
-from understudy.data.load import clamped
-from understudy.data.source import RealTable, find_table
+from understudy.data import RealTable, clamped, find_table
 from understudy.extras.histories.relation import ROLES, Relation, Role
 from understudy.extras.histories.wrapper import reason_against
-from understudy.job.kinds import JobKind
-from understudy.job.load import Inputs, generator_of, read_terms
-from understudy.job.spec import Job, JobTerms
-from understudy.job.sweep import PlannedCandidate, composed
+from understudy.job.load import Inputs, JobKind, generator_of, read_terms
+from understudy.job.spec import Job, JobTerms, PlannedCandidate, composed
 from understudy.run import candidates, stages
 from understudy.run.plan import Plan, check_left, plan_of
 from understudy.run.run import RunOutcome
@@ -56,7 +53,7 @@ from understudy.run.run import run as run_one
 from understudy.run.workspace import OtherWork, tidy
 
 if TYPE_CHECKING:
-    from understudy.bundle.keys import Signer
+    from understudy.bundle.documents import Signer
     from understudy.console import Console
 
 TABLES = "tables.json"

@@ -22,8 +22,7 @@ from filelock import FileLock, Timeout
 
 from synth.distribution import missing_extra
 from synth.errors import JobError
-from understudy.executors.executor import CUT, SESSION, Ended, Service
-from understudy.executors.processes import GRACE_S, Processes
+from understudy.executor import CUT, GRACE_S, SESSION, Ended, Processes, Service
 from understudy.provenance import KEY_VARIABLE, fingerprint_key, key_path, versions
 
 CONNECT_S = 10  # that a scheduler has to answer

@@ -24,13 +24,12 @@ from reports.standing import standing_of
 from synth.errors import JobError, OutputError, UnderstudyError
 from synth.output import check_writable, whole_file
 from synth.progress import Progress, quiet
-from understudy.artifacts import EVALUATION, REPORT
-from understudy.batch.result import reason_of, rests_on_expired_waiver
-from understudy.bundle.files import is_there, read_plain
+from understudy.batch.jobs import reason_of, rests_on_expired_waiver
+from understudy.bundle.documents import is_there, read_plain
+from understudy.bundle.evidence import EVALUATION, PUBLIC_REPORT, REPORT
 from understudy.bundle.manifest import MANIFEST, TO_HAND_ON
 from understudy.bundle.verification import NO_REGISTER, SUFFIXES, UNSIGNED, VERDICT, Demand, Verification, verify
 from understudy.bundle.verification import verdict_content as read_verdicts
-from understudy.run.released_numbers import REPORT as REPORT_TO_HAND_ON
 
 MARK = Markup('<meta name="generator" content="understudy index">')  # the line that tells this page from every other
 FIGURES = (
@@ -124,7 +123,7 @@ def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Row]
     about = verified.manifest.about
     public = folder if about.kind == "to-hand-on" else folder / TO_HAND_ON
     base |= {"title": about.title, "day": about.made_at[:10], "report": _link(folder / REPORT, page)}
-    base |= {"to_hand_on": _link(public / REPORT_TO_HAND_ON, page), "evaluation": _link(folder / EVALUATION, page)}
+    base |= {"to_hand_on": _link(public / PUBLIC_REPORT, page), "evaluation": _link(folder / EVALUATION, page)}
     if len(verified.sign_offs) == 2:  # anybody can write them, so that they count by keys that were named
         by_name = {each.signer for each in verified.sign_offs} <= (demand.sign_off_keys or demand.keys)
         base["sign_off"] = "signed off" if by_name else "sign-off by no key that was named"

@@ -29,10 +29,9 @@ from reports.exports.summary import SUMMARY
 from reports.sections.privacy_budget import noise_multiplier
 from synth.distribution import VERSION, missing_extra
 from synth.url import split
-from understudy.artifacts import CARDS, EVALUATION, JUNIT, PUBLIC_MARKDOWN, PUBLIC_YAML, REPORT, VERDICT, Delivery
+from understudy.bundle.evidence import CARDS, EVALUATION, JUNIT, PUBLIC_MARKDOWN, PUBLIC_YAML, REPORT, VERDICT, Delivery
 from understudy.bundle.manifest import TO_HAND_ON
-from understudy.job.spec import Job
-from understudy.job.tracking import Tracked, Tracker
+from understudy.job.spec import Job, Tracked, Tracker
 from understudy.provenance import INPUTS
 
 # A server that is away is found out in seconds, unless the environment says otherwise.

@@ -16,7 +16,7 @@ from evaluate.metrics import CLIPPED
 from evaluate.result import Evaluation
 from reports.sections.privacy_budget import noise_multiplier
 from synth.output import whole_file
-from understudy.artifacts import Delivery
+from understudy.bundle.evidence import Delivery
 
 PUBLIC_FILE, INTERNAL_FILE = "metrics.public.prom", "metrics.internal.prom"
 NUMBERS = "published numbers"  # label of what was released beside a table; no candidate's label has a space

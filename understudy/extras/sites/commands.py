@@ -104,8 +104,8 @@ def join(  # noqa: PLR0913 - options of the command line
     the end it has the table of all sites, and a report of that table on its own rows.
     """
     from synth.errors import BadInput
-    from understudy.budget.account import ledger_url
-    from understudy.data.source import find_table
+    from understudy.budget import ledger_url
+    from understudy.data import find_table
     from understudy.extras.sites.channel import ChannelError
     from understudy.extras.sites.credentials import make_site_files
     from understudy.extras.sites.job import read_sites_job

@@ -24,9 +24,8 @@ from synth.schema import Schema
 from synth.schema.counted import in_rows_alone
 from synth.schema_file import schema_of, to_toml
 from synth.validation import Frozen, parse_toml, refuse, sentence
-from understudy.job.load import check_measures, given_policy, named_policy
+from understudy.job.load import Described, check_measures, given_policy, named_policy
 from understudy.job.spec import LABEL
-from understudy.json_schemas import Described
 
 BY_SUMS = ("independent", "mst", "aim")
 """Generators that read sums of counts alone, once their choices come from noisy pairs."""

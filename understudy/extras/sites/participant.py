@@ -25,18 +25,16 @@ from synth.progress import Progress, quiet
 from synth.split import split_table
 from synth.table import read_table
 from understudy import provenance
-from understudy.artifacts import VERDICT, Delivery, deliver
-from understudy.budget.account import Fund, open_fund
-from understudy.budget.payment import Payment, Release, RequestsInMemory
-from understudy.data.load import read_rows
-from understudy.data.source import RealTable
-from understudy.evaluation_log import count_attempt
+from understudy.budget import Fund, Payment, Release, RequestsInMemory, open_fund
+from understudy.bundle.evidence import VERDICT, Delivery, deliver
+from understudy.data import RealTable, read_rows
 from understudy.extras.sites.channel import SitesError, pack, unpack
 from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.remote_table import stated
 from understudy.extras.sites.site import DRAWN, OTHER_JOB, NoisyAnswers, Site
-from understudy.job.seeds import child_seed
-from understudy.run.attacks import audit_claim
+from understudy.job import child_seed
+from understudy.provenance import count_attempt
+from understudy.run.stages import audit_claim
 
 SYNTHETIC, STATEMENT, ANSWERS, RESERVATION = "synthetic.csv", "statement.json", "answers", "reservation.json"
 ALL_SITES = "all sites"  # the name of the synthetic table in evaluations

@@ -20,15 +20,15 @@ from synth.generators.models.model import Model
 from synth.output import RUN, Unfinished, check_new_folder, hidden_beside
 from synth.progress import Progress, quiet
 from synth.table import write_table
-from understudy.budget.account import ledger_url
+from understudy.budget import ledger_url
 from understudy.console import VERDICTS
-from understudy.data.source import find_table
+from understudy.data import find_table
 from understudy.extras.sites.channel import Channel, LocalChannel, SitesError, pack, unpack
 from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.participant import STATEMENT, SYNTHETIC, Participant
 from understudy.extras.sites.remote_table import RemoteRows, SecureSums, SitesBudget
 from understudy.extras.sites.training import fit_network
-from understudy.job.seeds import child_seed
+from understudy.job import child_seed
 
 RECORD, TRAINING = "sites.json", "training"
 NOT_HEARD = "not heard"  # in place of a verdict, of a site that is gone or late

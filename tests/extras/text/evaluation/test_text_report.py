@@ -22,9 +22,9 @@ from reports.public.verdict import public_verdict
 from tests.extras.text.evaluation.spoiled import dealt
 from tests.reports.test_model_card import FACTS
 from tests.text_tables import TEXT, complaint_schema, complaints
+from understudy.bundle.evidence import released_json, write_public
 from understudy.extras.text.evaluation.fidelity import AGREEMENT
 from understudy.extras.text.evaluation.utility import WORST
-from understudy.run.released_numbers import released_json, write_public
 
 N = 250
 MEASURES = ["validity", "fidelity.texts", "utility.texts"]

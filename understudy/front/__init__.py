@@ -1,1 +1,0 @@
-"""What `import understudy` brings beside the functions of the packages beneath; nothing below imports it."""
