@@ -316,7 +316,7 @@ def _audit(candidate: Candidate, *, public: bool) -> AuditSummary:
         )  # fmt: skip
     words = (note.sentence, note.reading, note.power, note.evidence, *note.checks, note.scope, wording.NOT_SEEN)
     return AuditSummary(
-        outcome=cast(AuditOutcome, audit.verdict),
+        outcome=cast("AuditOutcome", audit.verdict),
         bound=math.floor(10**DECIMALS * audit.bound) / 10**DECIMALS,
         strongest=audit.strongest,
         confidence=audit.confidence,
