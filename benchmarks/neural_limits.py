@@ -117,7 +117,7 @@ def private_step(adult: Adult, way: str, device: Any) -> Callable[[], None]:
     from synth.neural.batches import UnitIndex
     from synth.neural.tvae import PrivateTvaeSpec, PrivateTvaeTraining
     from synth.table import conform
-    from synth.transforms.encoding import BinnedEncoding
+    from synth.neural.encoding import BinnedEncoding
 
     encoding = BinnedEncoding(Discretizer.by_schema(adult.binned))
     encoded = encoding.apply(conform(adult.train, adult.binned, part=True), np.random.default_rng(0))

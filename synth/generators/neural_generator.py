@@ -30,7 +30,7 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table.spool import Disk
 from synth.transforms.columns import CHUNK_ROWS
-from synth.transforms.encoding import BinnedEncoding
+from synth.neural.encoding import BinnedEncoding
 from synth.transforms.layout import Encoded, Layout
 from synth.transforms.mode_encoding import ModalEncoding
 

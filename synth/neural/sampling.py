@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from synth.errors import JobError
 from synth.neural.networks import Decoder, GeneratorNetwork, Spans
-from synth.transforms.encoding import Match
+from synth.neural.encoding import Match
 from synth.transforms.layout import Encoded, Layout
 
 BATCH = 8_192  # rows that a network makes at once

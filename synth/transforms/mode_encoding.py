@@ -16,7 +16,7 @@ from synth.domain import Discretizer, numeric_scale, plain_arrays
 from synth.domain.discretizer import Attribute
 from synth.schema import Schema
 from synth.transforms.columns import Columns, columns_of
-from synth.transforms.encoding import Match
+from synth.neural.encoding import Match
 from synth.transforms.layout import Encoded, Layout, Span
 from synth.transforms.mode_normalization import Modes
 

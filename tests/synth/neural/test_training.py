@@ -30,7 +30,7 @@ from synth.neural.networks import Decoder, GeneratorNetwork
 from synth.neural.sampling import BATCH, CtganNetwork, RowMatch, TvaeNetwork, candidates, draw, settle
 from synth.neural.training import CHECKPOINT, LOG, CheckpointFolder, Course, seeded, train, train_privately
 from synth.progress import quiet
-from synth.transforms.encoding import Match
+from synth.neural.encoding import Match
 from synth.transforms.layout import Encoded, Layout, Span
 
 STEPS = SubsampledGaussianEvent("steps", noise_multiplier=2.0, sampling_rate=0.2, count=45)

@@ -28,7 +28,7 @@ from synth.table.rows import Rows
 from synth.table.spool import Disk
 from synth.transforms import columns
 from synth.transforms.columns import Columns
-from synth.transforms.encoding import BinnedEncoding
+from synth.neural.encoding import BinnedEncoding
 from synth.transforms.layout import Encoded
 from synth.transforms.mode_encoding import Categories, ModalEncoding
 from synth.transforms.mode_normalization import EDGE, WIDTH, Modes

@@ -25,7 +25,7 @@ from synth.generators.models.neural_model import NeuralModel, require_torch
 from synth.generators.neural_generator import Widths
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.transforms.encoding import BinnedEncoding
+from synth.neural.encoding import BinnedEncoding
 
 if TYPE_CHECKING:
     from synth.neural.sampling import CtganNetwork

@@ -43,7 +43,7 @@ from synth.generators.neural_generator import PrivateNetwork
 from synth.output import read_state
 from synth.progress import Progress, quiet
 from synth.schema.counted import in_rows_alone
-from synth.transforms.encoding import BinnedEncoding
+from synth.neural.encoding import BinnedEncoding
 from synth.validation import Frozen
 from understudy.extras.sites.channel import SitesError
 from understudy.extras.sites.job import SitesInputs
