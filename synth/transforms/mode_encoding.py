@@ -18,7 +18,7 @@ from synth.schema import Schema
 from synth.transforms.columns import Columns, columns_of
 from synth.neural.encoding import Match
 from synth.transforms.layout import Encoded, Layout, Span
-from synth.transforms.mode_normalization import Modes
+from synth.neural.modes import Modes
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ from synth.transforms.columns import Columns
 from synth.neural.encoding import BinnedEncoding
 from synth.transforms.layout import Encoded
 from synth.transforms.mode_encoding import Categories, ModalEncoding
-from synth.transforms.mode_normalization import EDGE, WIDTH, Modes
+from synth.neural.modes import EDGE, WIDTH, Modes
 from tests.synth.conftest import CONTENT, make_frame
 
 RNG = np.random.default_rng(0)
