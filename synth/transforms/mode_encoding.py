@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from synth.domain import Discretizer, numeric_scale, plain_arrays
 from synth.domain.discretizer import Attribute
-from synth.schema import Schema
-from synth.transforms.columns import Columns, columns_of
-from synth.neural.encoding import Match
-from synth.transforms.layout import Encoded, Layout, Span
+from synth.neural.encoding import Columns, Match, columns_of
 from synth.neural.modes import Modes
+from synth.schema import Schema
+from synth.transforms.layout import Encoded, Layout, Span
 
 
 @dataclass(frozen=True, eq=False)
