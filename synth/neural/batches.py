@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synth.neural.encoding import Encoded, Layout
 from synth.neural.networks import Spans
-from synth.transforms.layout import Encoded, Layout
 
 
 class DeviceRows:

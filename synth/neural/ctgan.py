@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from synth.neural.batches import DeviceRows
+from synth.neural.encoding import Encoded, Layout
 from synth.neural.networks import BETAS, Critic, GeneratorNetwork, Precision, products_in, widened
 from synth.neural.released import averaged, draw_codes, running_shares
 from synth.neural.sampling import CtganNetwork
 from synth.neural.training import restore, states_of
 from synth.table.spool import TEMPORARY, Disk
-from synth.transforms.layout import Encoded, Layout
 
 
 @dataclass(frozen=True, eq=False)

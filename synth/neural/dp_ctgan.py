@@ -36,11 +36,11 @@ from torch import Tensor, nn
 
 from synth.neural.batches import UnitIndex
 from synth.neural.dp_sgd import Clipping, ClipTally, StepRelease, noisy_mean
+from synth.neural.encoding import Layout
 from synth.neural.networks import BETAS, GeneratorNetwork, Spans, is_finite
 from synth.neural.released import ReleasedConditions, averaged, released_shares
 from synth.neural.sampling import CtganNetwork, match_one_way
 from synth.neural.training import restore, states_of
-from synth.transforms.layout import Layout
 
 LAST_RATE_SHARE = 0.02  # of a learning rate, at the end of the schedule
 RAREST_SHARE = 1e-3  # keeps the weight of rare codes in the matching loss finite

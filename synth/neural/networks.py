@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from synth.transforms.layout import Layout
+from synth.neural.encoding import Layout
 
 
 class Spans(nn.Module):

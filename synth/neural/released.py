@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.transforms.layout import Layout
+from synth.neural.encoding import Layout
 
 
 def released_shares(one_way: Sequence[NDArray[np.floating]], layout: Layout) -> Tensor:

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from synth.errors import JobError
+from synth.neural.encoding import Encoded, Layout, Match
 from synth.neural.networks import Decoder, GeneratorNetwork, Spans
-from synth.neural.encoding import Match
-from synth.transforms.layout import Encoded, Layout
 
 BATCH = 8_192  # rows that a network makes at once
 SCALAR_DEVIATION = 0.025

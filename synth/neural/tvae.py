@@ -20,11 +20,11 @@ from torch import Tensor, nn
 
 from synth.neural.batches import DeviceRows, Epochs, UnitIndex, secret_generator
 from synth.neural.dp_sgd import Backend, Clipping, ClipTally, StepRelease, clipped_sums_by, noisy_mean, write_gradients
+from synth.neural.encoding import Encoded, Layout
 from synth.neural.networks import Decoder, Encoder, Precision, Spans, is_finite, products_in, widened
 from synth.neural.released import averaged, released_shares
 from synth.neural.sampling import TvaeNetwork, match_one_way
 from synth.neural.training import restore, states_of
-from synth.transforms.layout import Encoded, Layout
 
 FIRST_DEVIATION, LEAST_DEVIATION, MOST_DEVIATION = 0.1, 0.01, 1.0
 """Of a scalar around what the decoder says of it."""

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from synth.domain import Discretizer, numeric_scale, plain_arrays
 from synth.domain.discretizer import Attribute
-from synth.neural.encoding import Columns, Match, columns_of
+from synth.neural.encoding import Columns, Encoded, Layout, Match, Span, columns_of
 from synth.neural.modes import Modes
 from synth.schema import Schema
-from synth.transforms.layout import Encoded, Layout, Span
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ from synth.errors import JobError
 from synth.infer.relations import with_modeled
 from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
-from synth.neural.encoding import Columns
+from synth.neural.encoding import Columns, Encoded, Layout
 from synth.row_hash import content_hashes, entity_codes, entity_hashes
 from synth.row_order import histories_of, rows_before
 from synth.schema import Schema
@@ -42,7 +42,6 @@ from synth.table.chunk import Chunk, concat_chunks
 from synth.table.conforming import of_names, refuse
 from synth.table.rows import Rows
 from synth.table.spool import Disk
-from synth.transforms.layout import Encoded, Layout
 
 if TYPE_CHECKING:
     from synth.neural.batches import UnitIndex

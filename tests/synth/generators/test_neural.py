@@ -20,9 +20,9 @@ from synth.dp.mechanisms import InjectedNoise
 from synth.errors import BadInput, BudgetError, JobError, MissingExtra, ModelError
 from synth.generators import registry
 from synth.generators.models.neural_model import NeuralModel
+from synth.neural.encoding import Encoded
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations
-from synth.transforms.layout import Encoded
 from tests.synth.conftest import CONTENT, make_frame
 
 NAMES = ("ctgan", "tvae")

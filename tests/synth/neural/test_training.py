@@ -26,12 +26,11 @@ from synth.errors import BudgetError, JobError, ModelError
 from synth.generators.models.known_rows import Candidates, accept_by_weight
 from synth.neural import training as loop
 from synth.neural.dp_sgd import ClipTally
+from synth.neural.encoding import Encoded, Layout, Match, Span
 from synth.neural.networks import Decoder, GeneratorNetwork
 from synth.neural.sampling import BATCH, CtganNetwork, RowMatch, TvaeNetwork, candidates, draw, settle
 from synth.neural.training import CHECKPOINT, LOG, CheckpointFolder, Course, seeded, train, train_privately
 from synth.progress import quiet
-from synth.neural.encoding import Match
-from synth.transforms.layout import Encoded, Layout, Span
 
 STEPS = SubsampledGaussianEvent("steps", noise_multiplier=2.0, sampling_rate=0.2, count=45)
 SCHEDULE = Schedule((GaussianEvent("counts", sigma=20.0), STEPS), 1e-6)

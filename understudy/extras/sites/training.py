@@ -40,10 +40,10 @@ from synth.generators.fitting.private_fit import start
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable, units_of
 from synth.generators.models.neural_model import NeuralModel
 from synth.generators.neural_generator import PrivateNetwork
+from synth.neural.encoding import BinnedEncoding
 from synth.output import read_state
 from synth.progress import Progress, quiet
 from synth.schema.counted import in_rows_alone
-from synth.neural.encoding import BinnedEncoding
 from synth.validation import Frozen
 from understudy.extras.sites.channel import SitesError
 from understudy.extras.sites.job import SitesInputs
@@ -166,8 +166,8 @@ def fit_network(
     from torch import from_numpy
 
     from synth.neural.batches import UnitIndex
+    from synth.neural.encoding import Encoded
     from synth.neural.training import CheckpointFolder, Course, device_of, save_checkpoint, seeded, take_up
-    from synth.transforms.layout import Encoded
     from understudy.extras.sites.remote_table import RemoteRows
 
     inputs, (generator, event) = sums.inputs, trained(sums.inputs)
