@@ -7,7 +7,7 @@ holds. Where that was made of histograms with noise, it tells no more of the tab
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from synth.domain import Discretizer
 from synth.domain.discretizer import Attribute
+from synth.neural.modes import Match
 from synth.row_hash import Table, frames_of
 from synth.schema import Schema
 from synth.table.spool import TEMPORARY, Disk
@@ -124,17 +125,6 @@ class Columns:
 
 def columns_of(table: pd.DataFrame | Columns) -> Columns:
     return Columns(table) if isinstance(table, pd.DataFrame) else table
-
-
-class Match(NamedTuple):
-    """The codes under which a value may be found.
-    `weights`: of the span's codes, shape (size,): one for the code of the value; of several, in (0, 1] and as dense as
-    each is about the value. All are zero where no row of the encoding can hold the value.
-    `scalars`: of these codes, shape (size,), NaN where the code alone says the value; `None`: the column has none.
-    """
-
-    weights: NDArray[np.float64]
-    scalars: NDArray[np.float64] | None
 
 
 @dataclass(frozen=True, eq=False)

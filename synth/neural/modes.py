@@ -9,14 +9,13 @@ Source: Xu et al. 2019 (1907.00503), section 4.2.
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.domain import plain_arrays
 from synth.domain.numeric_scale import ratio
-from synth.neural.encoding import Match
 
 N_DRAWN = 5_000  # values that are looked at for frequent ones, and that a mixture is fitted on
 ATOM_SHARE = 0.05  # share of the values from which on one of them is a mode of its own
@@ -36,6 +35,17 @@ _LARGEST_LOG = 709.7  # of a number that float64 holds
 _NONE = np.empty(0)
 Array = NDArray[np.float64]
 Ladder = Sequence[tuple[float, float]]
+
+
+class Match(NamedTuple):
+    """The codes under which a value may be found.
+    `weights`: of the span's codes, shape (size,): one for the code of the value; of several, in (0, 1] and as dense as
+    each is about the value. All are zero where no row of the encoding can hold the value.
+    `scalars`: of these codes, shape (size,), NaN where the code alone says the value; `None`: the column has none.
+    """
+
+    weights: NDArray[np.float64]
+    scalars: NDArray[np.float64] | None
 
 
 def find_atoms(values: Array, spikes: Array, rng: np.random.Generator) -> tuple[Array, Array]:
