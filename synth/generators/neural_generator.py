@@ -26,11 +26,10 @@ from synth.generators.fitting.columns import COLUMNS, Merging
 from synth.generators.fitting.private_fit import as_it_is, start
 from synth.generators.fitting.training_data import PrivateRows, units_of
 from synth.generators.models.neural_model import NeuralModel, require_torch
-from synth.neural.encoding import CHUNK_ROWS, BinnedEncoding, Encoded, Layout
+from synth.neural.encoding import CHUNK_ROWS, BinnedEncoding, Encoded, Layout, ModalEncoding
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table.spool import Disk
-from synth.transforms.mode_encoding import ModalEncoding
 
 if TYPE_CHECKING:
     from synth.neural.batches import UnitIndex

@@ -4,7 +4,7 @@ By bins, every column is a span of the discretizer's codes, and nothing beside. 
 holds. Where that was made of histograms with noise, it tells no more of the table than their statement says.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.domain import Discretizer
+from synth.domain import Discretizer, numeric_scale, plain_arrays
 from synth.domain.discretizer import Attribute
 from synth.neural.modes import Match
 from synth.row_hash import Table, frames_of
@@ -170,3 +170,175 @@ class BinnedEncoding:
     @classmethod
     def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
         return cls(Discretizer.from_plain(content, schema))
+
+
+from synth.neural.modes import Modes
+from synth.schema import Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """The codes that a column with categories really takes; a missing value is one of them.
+    `known`: codes of the attribute, strictly ascending, shape (size,).
+    """
+
+    known: NDArray[np.int64]
+    n_codes: int
+
+    def __post_init__(self) -> None:
+        known = self.known
+        if len(known) == 0 or known[0] < 0 or known[-1] >= self.n_codes or not (np.diff(known) > 0).all():
+            raise ValueError("codes of categories are not ascending, or not the column's")
+
+    @classmethod
+    def fit(cls, parts: Iterable[NDArray[np.int64]], attribute: Attribute) -> Self:
+        """The categories of a column; missing where there is none. `parts`: *Sensitive*. The cells of its values."""
+        occurs = np.zeros(attribute.size, dtype=bool)
+        for cells in parts:
+            occurs[attribute.group[cells]] = True
+        occurs[-1] |= not occurs.any()
+        return cls(np.flatnonzero(occurs).astype(np.int64), attribute.size)
+
+    @property
+    def size(self) -> int:
+        return len(self.known)
+
+
+_MOST = float(np.nextafter(2.0**63, 0))  # the greatest number of float64 that int64 holds
+_EXACT = 2.0**53  # up to here float64 tells all whole numbers apart
+
+
+@dataclass(frozen=True, eq=False)
+class ModalEncoding:
+    """An encoding of the modeled columns of a table as codes and scalars, and back.
+
+    It tells values of single rows: it is never for a private fit. Whole numbers and times beyond 2**53 steps come back
+    as near as float64 can tell them.
+    """
+
+    discretizer: Discretizer
+    columns: tuple[Categories | Modes, ...]
+
+    @classmethod
+    def fit(cls, table: pd.DataFrame | Columns, schema: Schema, rng: np.random.Generator) -> Self:
+        """The encoding of a table of canonical rows, one column in memory at a time. `table`: *Sensitive*."""
+        columns, discretizer = columns_of(table), Discretizer.by_schema(schema)
+        fitted: list[Categories | Modes] = []
+        for attribute in discretizer.attributes:
+            if attribute.edges is None:
+                fitted.append(Categories.fit(columns.parts(attribute), attribute))
+            else:
+                fitted.append(_modes(np.concatenate([np.empty(0), *columns.parts(attribute)]), attribute.column, rng))
+        return cls(discretizer, tuple(fitted))
+
+    @cached_property
+    def layout(self) -> Layout:
+        """One span a column; a scalar for each column of numbers that has components."""
+        spans, scalars = [], []
+        for attribute, column in zip(self.discretizer.attributes, self.columns, strict=True):
+            is_open = isinstance(column, Modes) and column.has_scalar
+            spans.append(Span(attribute.name, column.size, whole=not is_open))
+            scalars += [attribute.name] * is_open
+        return Layout(tuple(spans), tuple(scalars))
+
+    def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
+        """The rows encoded. `table`: *Sensitive*. The table that the encoding was fitted on, or rows of it."""
+        columns, attributes = columns_of(table), self.discretizer.attributes
+        encoded, start, draws = columns.encoded(self.layout), 0, rng.spawn(len(attributes))
+        for parts in zip(*map(columns.parts, attributes), strict=True):
+            rows = slice(start, start := start + len(parts[0]))
+            for index, (attribute, column, part) in enumerate(zip(attributes, self.columns, parts, strict=True)):
+                if isinstance(column, Categories):
+                    encoded.codes[rows, index] = np.searchsorted(column.known, attribute.group[part])
+                    continue
+                encoded.codes[rows, index], scalars = column.apply(part, draws[index])
+                if column.has_scalar:
+                    encoded.scalars[rows, self.layout.scalars.index(attribute.name)] = scalars
+        return encoded
+
+    def invert(self, encoded: Encoded, rng: np.random.Generator) -> pd.DataFrame:
+        """Canonical rows of codes and scalars."""
+        frame: dict[str, pd.Series] = {}
+        for index, (attribute, column) in enumerate(zip(self.discretizer.attributes, self.columns, strict=True)):
+            codes = encoded.codes[:, index]
+            if isinstance(column, Categories):
+                frame[attribute.name] = attribute.values(column.known[codes], rng)
+                continue
+            scalars = np.zeros(len(codes), np.float32)
+            if column.has_scalar:
+                scalars = encoded.scalars[:, self.layout.scalars.index(attribute.name)]
+            positions, drawn = column.invert(codes, scalars), column.leaves_open(codes)
+            positions[drawn] = numeric_scale.settle(
+                positions[drawn], attribute.column, column.atoms, column.step_shares, rng
+            )
+            frame[attribute.name] = _values(positions, attribute)
+        return pd.DataFrame(frame, index=pd.RangeIndex(len(encoded)), copy=False)
+
+    def match(self, name: str, value: pd.Series) -> Match:
+        """The codes under which a value may be found.
+
+        One for a category, or for a number that is a mode of its own, unless the table held none. Any other number has
+        those of all components that reach it, each with the scalar of the value in that component.
+        """
+        index = self.discretizer.columns.index(name)
+        attribute, column = self.discretizer.attributes[index], self.columns[index]
+        if isinstance(column, Modes):
+            return column.match(float(attribute.column.positions(value)[0]))
+        return Match((column.known == attribute.codes(value)[0]).astype(np.float64), None)
+
+    def to_plain(self) -> dict[str, Any]:
+        return {
+            attribute.name: {"codes": column.known.tolist()} if isinstance(column, Categories) else column.to_plain()
+            for attribute, column in zip(self.discretizer.attributes, self.columns, strict=True)
+        }
+
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
+        """An encoding from plain data and the observed schema it was made under."""
+        schema = schema.counted
+        plain_arrays.require_columns(content, schema.modeled)
+        discretizer = Discretizer.by_schema(schema)
+        return cls(discretizer, tuple(_column(content[a.name], a) for a in discretizer.attributes))
+
+
+def _column(content: Mapping[str, Any], attribute: Attribute) -> Categories | Modes:
+    if attribute.edges is None:
+        return Categories(plain_arrays.whole_numbers(content, "codes"), attribute.size)
+    modes, column = Modes.from_plain(content), attribute.column
+    low, high = column.ends
+    if (
+        (modes.missing and not column.missing)
+        or (len(modes.atoms) and (modes.atoms[0] < low or modes.atoms[-1] > high))
+        or len(modes.step_shares) not in (0, len(getattr(column, "steps", ())))
+    ):
+        raise ValueError("modes are not of the column: its bounds, steps or missing values are others")
+    return modes
+
+
+def _modes(values: NDArray[np.float64], column: Any, rng: np.random.Generator) -> Modes:
+    beside = [position for position, _ in column.beside.values()]
+    spikes = np.unique(np.array([*getattr(column, "spikes", ()), *beside], dtype=np.float64))
+    log = getattr(column, "scale", "linear") == "log"
+    return Modes.fit(values, log=log, rng=rng, spikes=spikes, ladder=column.ladder)
+
+
+def _values(positions: NDArray[np.float64], attribute: Attribute) -> pd.Series:
+    """Positions as the column's own kind and precision, within its bounds."""
+    column = attribute.line[1]
+    missing = np.isnan(positions)
+    low, high = column.ends
+    filled = np.clip(np.where(missing, low, positions), low, high)
+    steps = filled if column.unit is None else np.round(numeric_scale.ratio(filled, column.unit))
+    if column.is_number and not column.is_whole:
+        reals = filled if column.decimals is None else _rounded(filled, column.decimals)
+        reals = column.put_beside(np.clip(reals, *column.bounds), steps)
+        return pd.Series(np.where(missing, np.nan, reals))
+    counts = np.minimum(steps, _MOST).astype(np.int64)
+    counts[steps > _MOST] = np.iinfo(np.int64).max
+    return column.values(counts, missing)
+
+
+def _rounded(reals: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:
+    """Numbers to so many digits after the point, as far as float64 tells them apart."""
+    told_apart = np.abs(reals) < _EXACT / 10.0**decimals
+    return np.where(told_apart, np.round(np.where(told_apart, reals, 0.0), decimals), reals)

@@ -14,9 +14,8 @@ from synth.dp.statement import PrivacyStatement
 from synth.generators.models.known_rows import Candidates, accept_by_weight
 from synth.generators.models.table_model import TableModel, facts_of
 from synth.marginals.conditional_sampling import row_groups
+from synth.neural.encoding import BinnedEncoding, ModalEncoding
 from synth.schema import Schema
-from synth.neural.encoding import BinnedEncoding
-from synth.transforms.mode_encoding import ModalEncoding
 
 if TYPE_CHECKING:
     from synth.neural.sampling import CtganNetwork, TvaeNetwork

@@ -21,14 +21,13 @@ from hypothesis import strategies as st
 from synth.domain import Discretizer
 from synth.domain.discretizer import regroup
 from synth.errors import OutputError
-from synth.neural.encoding import BinnedEncoding, Columns, Encoded
+from synth.neural.encoding import BinnedEncoding, Categories, Columns, Encoded, ModalEncoding
 from synth.neural.modes import EDGE, WIDTH, Modes
 from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.table import conform, spool
 from synth.table.rows import Rows
 from synth.table.spool import Disk
-from synth.transforms.mode_encoding import Categories, ModalEncoding
 from tests.synth.conftest import CONTENT, make_frame
 
 RNG = np.random.default_rng(0)
