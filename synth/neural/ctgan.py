@@ -17,8 +17,17 @@ from torch import Tensor, nn
 
 from synth.neural.batches import DeviceRows
 from synth.neural.encoding import Encoded, Layout
-from synth.neural.networks import BETAS, Critic, GeneratorNetwork, Precision, products_in, widened
-from synth.neural.released import averaged, draw_codes, running_shares
+from synth.neural.networks import (
+    BETAS,
+    Critic,
+    GeneratorNetwork,
+    Precision,
+    averaged,
+    draw_codes,
+    products_in,
+    running_shares,
+    widened,
+)
 from synth.neural.sampling import CtganNetwork
 from synth.neural.training import restore, states_of
 from synth.table.spool import TEMPORARY, Disk

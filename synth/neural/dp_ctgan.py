@@ -37,8 +37,15 @@ from torch import Tensor, nn
 from synth.neural.batches import UnitIndex
 from synth.neural.dp_sgd import Clipping, ClipTally, StepRelease, noisy_mean
 from synth.neural.encoding import Layout
-from synth.neural.networks import BETAS, GeneratorNetwork, Spans, is_finite
-from synth.neural.released import ReleasedConditions, averaged, released_shares
+from synth.neural.networks import (
+    BETAS,
+    GeneratorNetwork,
+    ReleasedConditions,
+    Spans,
+    averaged,
+    is_finite,
+    released_shares,
+)
 from synth.neural.sampling import CtganNetwork, match_one_way
 from synth.neural.training import restore, states_of
 

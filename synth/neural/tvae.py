@@ -21,8 +21,17 @@ from torch import Tensor, nn
 from synth.neural.batches import DeviceRows, Epochs, UnitIndex, secret_generator
 from synth.neural.dp_sgd import Backend, Clipping, ClipTally, StepRelease, clipped_sums_by, noisy_mean, write_gradients
 from synth.neural.encoding import Encoded, Layout
-from synth.neural.networks import Decoder, Encoder, Precision, Spans, is_finite, products_in, widened
-from synth.neural.released import averaged, released_shares
+from synth.neural.networks import (
+    Decoder,
+    Encoder,
+    Precision,
+    Spans,
+    averaged,
+    is_finite,
+    products_in,
+    released_shares,
+    widened,
+)
 from synth.neural.sampling import TvaeNetwork, match_one_way
 from synth.neural.training import restore, states_of
 

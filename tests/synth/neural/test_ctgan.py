@@ -22,7 +22,7 @@ from synth.neural.batches import UnitIndex
 from synth.neural.ctgan import ConditionIndex, CtganSpec, CtganTraining, kept_share
 from synth.neural.dp_ctgan import LEAST_RATE, PrivateCtganSpec, PrivateCtganTraining
 from synth.neural.encoding import Encoded, Layout, Span
-from synth.neural.released import ReleasedConditions
+from synth.neural.networks import ReleasedConditions
 from tests.synth.neural import toy
 from tests.synth.neural.toy import (
     CLOSE,
