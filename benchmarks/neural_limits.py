@@ -114,8 +114,8 @@ def private_step(adult: Adult, way: str, device: Any) -> Callable[[], None]:
     from synth.dp.events import SubsampledGaussianEvent
     from synth.dp.mechanisms import Steps, SystemNoise
     from synth.generators.neural_generator import PrivateTvae
-    from synth.neural.batches import UnitIndex
     from synth.neural.encoding import BinnedEncoding
+    from synth.neural.training import UnitIndex
     from synth.neural.tvae import PrivateTvaeSpec, PrivateTvaeTraining
     from synth.table import conform
 

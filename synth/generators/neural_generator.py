@@ -32,9 +32,8 @@ from synth.schema import Schema
 from synth.table.spool import Disk
 
 if TYPE_CHECKING:
-    from synth.neural.batches import UnitIndex
     from synth.neural.sampling import CtganNetwork, TvaeNetwork
-    from synth.neural.training import Course
+    from synth.neural.training import Course, UnitIndex
 
 STEPS = "steps of DP-SGD"  # their name in a statement
 EXPECTED_BATCH = (256, 4096)

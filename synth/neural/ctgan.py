@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.neural.batches import DeviceRows
 from synth.neural.encoding import Encoded, Layout
 from synth.neural.networks import (
     BETAS,
@@ -29,7 +28,7 @@ from synth.neural.networks import (
     widened,
 )
 from synth.neural.sampling import CtganNetwork
-from synth.neural.training import restore, states_of
+from synth.neural.training import DeviceRows, restore, states_of
 from synth.table.spool import TEMPORARY, Disk
 
 

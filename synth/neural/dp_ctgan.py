@@ -34,7 +34,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.neural.batches import UnitIndex
 from synth.neural.dp_sgd import Clipping, ClipTally, StepRelease, noisy_mean
 from synth.neural.encoding import Layout
 from synth.neural.networks import (
@@ -47,7 +46,7 @@ from synth.neural.networks import (
     released_shares,
 )
 from synth.neural.sampling import CtganNetwork, match_one_way
-from synth.neural.training import restore, states_of
+from synth.neural.training import UnitIndex, restore, states_of
 
 LAST_RATE_SHARE = 0.02  # of a learning rate, at the end of the schedule
 RAREST_SHARE = 1e-3  # keeps the weight of rare codes in the matching loss finite

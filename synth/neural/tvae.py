@@ -18,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.neural.batches import DeviceRows, Epochs, UnitIndex, secret_generator
 from synth.neural.dp_sgd import Backend, Clipping, ClipTally, StepRelease, clipped_sums_by, noisy_mean, write_gradients
 from synth.neural.encoding import Encoded, Layout
 from synth.neural.networks import (
@@ -33,7 +32,7 @@ from synth.neural.networks import (
     widened,
 )
 from synth.neural.sampling import TvaeNetwork, match_one_way
-from synth.neural.training import restore, states_of
+from synth.neural.training import DeviceRows, Epochs, UnitIndex, restore, secret_generator, states_of
 
 FIRST_DEVIATION, LEAST_DEVIATION, MOST_DEVIATION = 0.1, 0.01, 1.0
 """Of a scalar around what the decoder says of it."""

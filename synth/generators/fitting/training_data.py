@@ -44,7 +44,7 @@ from synth.table.rows import Rows
 from synth.table.spool import Disk
 
 if TYPE_CHECKING:
-    from synth.neural.batches import UnitIndex
+    from synth.neural.training import UnitIndex
 
 T = TypeVar("T")
 Counted = NDArray[np.int64]
@@ -361,7 +361,7 @@ class PrivateRows(NetworkRows):
 
     def units(self) -> "UnitIndex":
         """*Sensitive*. The rows by unit of privacy."""
-        from synth.neural.batches import UnitIndex
+        from synth.neural.training import UnitIndex
 
         return UnitIndex.of(self.encoded, self.entities, self.max_rows_per_unit)
 

@@ -25,9 +25,9 @@ from synth.dp.mechanisms import NoNoise, Steps, SystemNoise
 from synth.errors import BudgetError
 from synth.generators.models.neural_model import NeuralModel
 from synth.neural import dp_sgd
-from synth.neural.batches import UnitIndex
-from synth.table import conform
 from synth.neural.encoding import BinnedEncoding
+from synth.neural.training import UnitIndex
+from synth.table import conform
 from tests.extras.sites.conftest import NAMES, SIZES, Altered, SitesHome, dies
 from tests.understudy.conftest import SCHEMA, small_table
 from understudy.extras.sites import training

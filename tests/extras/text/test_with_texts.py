@@ -25,7 +25,7 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator, load_model
 from synth.generators.wrapper import fit_model
 from synth.neural import training as loop
-from synth.neural.batches import UnitIndex
+from synth.neural.training import UnitIndex
 from synth.schema import Schema, build_schema
 from tests.extras.text.tiny import TINY
 from tests.synth.generators.deaf_noise import N_UNITS, Watched

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from synth.neural.batches import UnitIndex
 from synth.neural.encoding import Encoded
+from synth.neural.training import UnitIndex
 from synth.schema import Schema
 from synth.table import conform
 from tests.text_tables import TEXT, complaint_schema, complaints

@@ -10,8 +10,8 @@ from ctgan import TVAE
 from ctgan.data_transformer import SpanInfo
 from ctgan.synthesizers import tvae
 
-from synth.neural.batches import UnitIndex
 from synth.neural.encoding import Encoded, Layout, Span
+from synth.neural.training import UnitIndex
 from synth.neural.tvae import (
     PrivateTvaeSpec,
     PrivateTvaeTraining,

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from synth.neural.batches import UnitIndex
 from synth.neural.dp_ctgan import PairCritic, PrivateCtganSpec, PrivateCtganTraining
 from synth.neural.dp_sgd import Clipping
 from synth.neural.encoding import Encoded, Layout, Span
 from synth.neural.networks import Spans
+from synth.neural.training import UnitIndex
 from synth.neural.tvae import PrivateTvaeSpec, PrivateTvaeTraining
 
 LAYOUT = Layout((Span("x", 4, True), Span("y", 3, True), Span("z", 2, True)))

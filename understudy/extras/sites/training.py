@@ -165,9 +165,8 @@ def fit_network(
     """
     from torch import from_numpy
 
-    from synth.neural.batches import UnitIndex
     from synth.neural.encoding import Encoded
-    from synth.neural.training import CheckpointFolder, Course, device_of, save_checkpoint, seeded, take_up
+    from synth.neural.training import CheckpointFolder, Course, UnitIndex, device_of, save_checkpoint, seeded, take_up
     from understudy.extras.sites.remote_table import RemoteRows
 
     inputs, (generator, event) = sums.inputs, trained(sums.inputs)

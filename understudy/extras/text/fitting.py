@@ -18,8 +18,8 @@ from synth.dp.schedule import require_declared
 from synth.errors import JobError, TableNote
 from synth.generators.models.model import Model
 from synth.neural import training
-from synth.neural.batches import UnitIndex
 from synth.neural.encoding import Encoded
+from synth.neural.training import UnitIndex
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.table import conform
