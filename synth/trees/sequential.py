@@ -25,10 +25,12 @@ from synth.trees.conditional import (
     Refinement,
     Stack,
     TrainingColumn,
+    compute_features,
     draw_codes,
     fit_conditional,
+    is_unordered,
+    n_features,
 )
-from synth.trees.features import compute_features, is_unordered, n_features
 from synth.trees.forest import Array, Features, Forest, Growth
 from synth.trees.plain import from_plain, to_plain
 from synth.trees.rare_class import RareClass, fit_rare_class, rare_codes
