@@ -14,7 +14,7 @@ from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema.kinds.modeled import Modeled
 from synth.trees import Growth, SequentialTrees, fit_sequence
-from synth.trees.rare_class import SHARE
+from synth.trees.beside import SHARE
 
 
 class TreesModel(AutoregressiveModel):

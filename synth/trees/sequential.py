@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.domain.discretizer import OTHER, Attribute, Discretizer
-from synth.trees.beside import Beside, Kin, Source, find_kin, ratio_features
+from synth.trees.beside import Beside, Kin, RareClass, Source, find_kin, fit_rare_class, rare_codes, ratio_features
 from synth.trees.conditional import (
     Boosters,
     Codes,
@@ -33,7 +33,6 @@ from synth.trees.conditional import (
 )
 from synth.trees.forest import Array, Features, Forest, Growth
 from synth.trees.plain import from_plain, to_plain
-from synth.trees.rare_class import RareClass, fit_rare_class, rare_codes
 
 Classes = Sequence[tuple[RareClass, NDArray[np.intp]]]
 """Rare classes, and the rows of each."""
