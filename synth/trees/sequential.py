@@ -6,7 +6,7 @@ Source: synthpop (Nowok, Raab & Dibben 2016, "synthpop: Bespoke Creation of Synt
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.domain.discretizer import OTHER, Attribute, Discretizer
+from synth.schema.kinds import RealColumn
 from synth.trees.beside import Beside, Kin, RareClass, Source, find_kin, fit_rare_class, rare_codes, ratio_features
 from synth.trees.conditional import (
     Boosters,
@@ -32,7 +33,6 @@ from synth.trees.conditional import (
     n_features,
 )
 from synth.trees.forest import Array, Features, Forest, Growth
-from synth.trees.plain import from_plain, to_plain
 
 Classes = Sequence[tuple[RareClass, NDArray[np.intp]]]
 """Rare classes, and the rows of each."""
@@ -326,3 +326,35 @@ def _within(attribute: Attribute, codes: Codes, cells: NDArray[np.intp] | None) 
 def _widths(attribute: Attribute, codes: Codes, ranks: Array | None) -> Array | None:
     """The share of its code's mass that each value's cell holds, shape (n,); `None` where codes have one cell."""
     return None if ranks is None else attribute.rank_widths[attribute.ranked(codes, ranks)]
+
+
+def to_plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    """Plain data, with the names of arrays that are put beside it."""
+    if isinstance(value, np.ndarray):
+        name = str(len(arrays))
+        arrays[name] = value
+        return {"array": name}
+    if isinstance(value, Attribute):
+        return {"codes": Discretizer((value,)).to_plain()[value.name], "bounds": list(value.column.bounds)}
+    if is_dataclass(value):
+        parts = {field.name: to_plain(getattr(value, field.name), arrays) for field in fields(value)}
+        return {"kind": type(value).__name__, **parts}
+    if isinstance(value, Mapping):
+        return {"items": [[key, to_plain(each, arrays)] for key, each in value.items()]}
+    return [to_plain(each, arrays) for each in value] if isinstance(value, tuple) else value
+
+
+def from_plain(content: Any, arrays: Mapping[str, NDArray[Any]], kinds: Mapping[str, type]) -> Any:
+    """The value of plain data that may be damaged."""
+    if isinstance(content, list):
+        return tuple(from_plain(each, arrays, kinds) for each in content)
+    if not isinstance(content, dict):
+        return content
+    if "array" in content:
+        return arrays[content["array"]]
+    if "codes" in content:
+        return Attribute.from_plain("", RealColumn(bounds=tuple(content["bounds"])), content["codes"])
+    if "items" in content:
+        return {key: from_plain(each, arrays, kinds) for key, each in content["items"]}
+    parts = {key: from_plain(each, arrays, kinds) for key, each in content.items() if key != "kind"}
+    return kinds[content["kind"]](**parts)
