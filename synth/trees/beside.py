@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from synth.domain import numeric_scale
-from synth.domain.coded_rows import Array, CodedRows
+from synth.domain.coded_rows import CodedRows
 from synth.domain.discretizer import MISSING, OTHER, Attribute
 from synth.domain.quantile_grid import line_attribute
 from synth.schema.kinds import LineColumn, RealColumn

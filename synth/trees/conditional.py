@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
-from synth.domain.coded_rows import Array, Codes
 from synth.domain.discretizer import MISSING, OTHER, Attribute
 from synth.schema.kinds.moments import DAY
 from synth.trees.forest import Array, Features, Forest, Growth
