@@ -7,8 +7,7 @@ from typing import Any
 from synth.declare import assertions, declare_schema, measurable, unconfirmed
 from synth.errors import BudgetError, JobError, SchemaError, nearest
 from synth.generators.base import Generator
-from synth.generators.models.framed_model import FramedModel
-from synth.generators.models.model import Model
+from synth.generators.models.model import FramedModel, Model
 from synth.generators.registry import generator as specification
 from synth.generators.registry import names
 from synth.generators.wrapper import cautions, compose, fit_model
