@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 
 from evaluate.provenance import CountedAttempts, EvaluationCounts
 from synth.errors import JobError, OutputError
-from synth.generators.models.model_folder import ARRAYS, DESCRIPTION
+from synth.generators.models.model import ARRAYS, DESCRIPTION
 from synth.parsing import plain_json
 from understudy.provenance import fingerprint_key, key_path, sha256
 

@@ -19,8 +19,7 @@ from synth import extras
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError, UnderstudyError, nearest
 from synth.generators.base import Generator
-from synth.generators.models.model import Model
-from synth.generators.models.model_folder import BASE, WRAPPER, load_content
+from synth.generators.models.model import BASE, WRAPPER, Model, load_content
 from synth.schema import Schema, build_schema
 from synth.validation import sentence
 

@@ -13,8 +13,7 @@ from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
 from synth.generators.models.constraints import draw_lawful, with_dependents
 from synth.generators.models.known_rows import GIVEN, WAYS, KnownRows, fill_in, read_given
-from synth.generators.models.model import ModelDisplay
-from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
+from synth.generators.models.model import ModelDisplay, default_rows_of, entity_shares_of, save_model
 from synth.generators.models.postprocess import finish, rows_wanted
 from synth.progress import Progress, quiet
 from synth.schema import Schema
