@@ -14,7 +14,7 @@ from synth.domain.coded_rows import CodedRows, Evidence
 from synth.domain.discretizer import Attribute
 from synth.generators.models.constraints import structural_zeros
 from synth.generators.models.known_rows import Candidates, accept_by_weight
-from synth.generators.models.table_model import TableModel, facts_of
+from synth.generators.models.model import TableModel, facts_of
 from synth.marginals.conditional_sampling import row_groups
 from synth.schema import Schema
 

@@ -12,7 +12,7 @@ from synth.domain import Discretizer
 from synth.domain.copula import FITTED_ROWS, Copula
 from synth.domain.counts import MARK, fine
 from synth.dp.statement import PrivacyStatement
-from synth.generators.models.table_model import TableModel, facts_of
+from synth.generators.models.model import TableModel, facts_of
 from synth.marginals import LatentClasses, MarkovRandomField, sample, sample_classes
 from synth.marginals.conditional_sampling import sample_given
 from synth.marginals.factor import CELLS_A_MB

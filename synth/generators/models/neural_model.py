@@ -12,7 +12,7 @@ from synth.distribution import missing_extra
 from synth.domain import Discretizer
 from synth.dp.statement import PrivacyStatement
 from synth.generators.models.known_rows import Candidates, accept_by_weight
-from synth.generators.models.table_model import TableModel, facts_of
+from synth.generators.models.model import TableModel, facts_of
 from synth.marginals.conditional_sampling import row_groups
 from synth.neural.encoding import BinnedEncoding, ModalEncoding
 from synth.schema import Schema
