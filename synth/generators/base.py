@@ -83,7 +83,7 @@ class Generator(BaseModel):
     @classmethod
     def model_class(cls) -> type[Any]:
         """The class of its models, whose `load` takes the content, arrays, schema and statement of a saved one."""
-        from synth.generators.models.marginal_model import MarginalModel
+        from synth.generators.models.fitted import MarginalModel
 
         return MarginalModel
 

@@ -17,7 +17,7 @@ from synth.dp.schedule import Plan
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.columns import COLUMNS, Merging
 from synth.generators.fitting.private_fit import Known, OneWay, PrivateFit, start
-from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.models.fitted import MarginalModel
 from synth.marginals import Factor, LatentClasses, MarkovRandomField, estimate
 from synth.progress import Progress, quiet
 from synth.schema import Schema
