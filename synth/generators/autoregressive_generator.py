@@ -18,7 +18,7 @@ from synth.errors import TableError, TableNote
 from synth.generators.base import Generator
 from synth.generators.fitting.private_fit import as_it_is
 from synth.generators.fitting.training_data import TrainingTable
-from synth.generators.models.autoregressive_model import (
+from synth.generators.models.fitted import (
     FEWEST_MEMBERS,
     Autoregression,
     AutoregressiveModel,

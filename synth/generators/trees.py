@@ -9,7 +9,7 @@ from pydantic import Field
 from synth.constraints import Formula
 from synth.domain import Discretizer
 from synth.generators.autoregressive_generator import LEAST_UNITS, AutoregressiveGenerator, LearnedRows
-from synth.generators.models.autoregressive_model import AutoregressiveModel
+from synth.generators.models.fitted import AutoregressiveModel
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema.kinds.modeled import Modeled

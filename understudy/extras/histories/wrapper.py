@@ -30,7 +30,7 @@ from synth.generators.fitting.private_fit import PrivateFit, as_it_is, observed,
 from synth.generators.fitting.selection import NOISY_PAIRS, ROWS_ALONE
 from synth.generators.fitting.training_data import TrainingTable, by_entity, counted_source, find_relations
 from synth.generators.marginal_generator import MarginalGenerator
-from synth.generators.models.autoregressive_model import FEWEST_MEMBERS
+from synth.generators.models.fitted import FEWEST_MEMBERS
 from synth.generators.models.model import Model
 from synth.generators.wrapper import Wrapper, unwrapped
 from synth.marginals import Factor, MarkovRandomField, Measurement
