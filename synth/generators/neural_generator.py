@@ -25,7 +25,7 @@ from synth.generators.base import Generator, PrivateGenerator
 from synth.generators.fitting.columns import COLUMNS, Merging
 from synth.generators.fitting.private_fit import as_it_is, start
 from synth.generators.fitting.training_data import PrivateRows, units_of
-from synth.generators.models.neural_model import NeuralModel, require_torch
+from synth.generators.models.fitted import NeuralModel, require_torch
 from synth.neural.encoding import CHUNK_ROWS, BinnedEncoding, Encoded, Layout, ModalEncoding
 from synth.progress import Progress, quiet
 from synth.schema import Schema

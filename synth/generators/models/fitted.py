@@ -1,14 +1,16 @@
 """The model of all generators on marginals: a distribution over codes, and how codes become rows."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from synth.distribution import missing_extra
 from synth.domain import Discretizer
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.domain.copula import FITTED_ROWS, Copula
@@ -22,7 +24,11 @@ from synth.marginals import LatentClasses, MarkovRandomField, sample, sample_cla
 from synth.marginals.conditional_sampling import row_groups, sample_given
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.latent_classes import CLASS_SHARES
+from synth.neural.encoding import BinnedEncoding, ModalEncoding
 from synth.schema import Schema
+
+if TYPE_CHECKING:
+    from synth.neural.sampling import CtganNetwork, TvaeNetwork
 
 LARGEST_MB = 4096.0  # the largest size of a model's tables, whatever its parameters say
 
@@ -269,3 +275,94 @@ def _allowed_pairs(
     if any(flags.shape != (sizes[first], sizes[second]) for (first, second), flags in allowed.items()):
         raise ValueError("a pair of columns has a flag for each pair of codes")
     return allowed
+
+
+ENCODINGS: Mapping[str, type[BinnedEncoding | ModalEncoding]] = {"binned": BinnedEncoding, "modal": ModalEncoding}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NeuralModel(TableModel):
+    """A network's weights, the encoding it was trained on, and the schema: no row of the real table."""
+
+    name: str
+    schema: Schema
+    statement: PrivacyStatement | None
+    default_rows: int
+    encoding: BinnedEncoding | ModalEncoding
+    network: "CtganNetwork | TvaeNetwork"
+    entity_shares: tuple[float, ...] | None
+    parameters: Mapping[str, Any]
+
+    @property
+    def discretizer(self) -> Discretizer:  # type: ignore[override]
+        return self.encoding.discretizer
+
+    def drawn(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+        """Rows as they are counted."""
+        require_torch()
+        from synth.neural.sampling import draw
+
+        with self._seeded(rng):
+            return self.encoding.invert(draw(self.network, n_rows), rng)
+
+    def drawn_given(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        """Rows as they are counted, chosen by how likely what the network draws holds what is known."""
+        require_torch()
+        from synth.neural.sampling import RowMatch, candidates, settle
+
+        numbers = {str(name): pd.factorize(known[name], use_na_sentinel=False)[0] for name in known}
+        matches = {}
+        for name, which in numbers.items():
+            firsts = np.unique(which, return_index=True)[1]
+            matches[self.discretizer.columns.index(name)] = RowMatch.of(
+                [self.encoding.match(name, known[name].iloc[[first]].reset_index(drop=True)) for first in firsts], which
+            )
+
+        def drawn(rows: np.ndarray) -> Candidates:
+            asked = {span: each.taken(rows) for span, each in matches.items()}
+            raw, log_weights = candidates(self.network, asked, len(rows))
+            return log_weights, lambda chosen: self.encoding.invert(settle(self.network, raw, chosen), rng)
+
+        with self._seeded(rng):
+            frame = accept_by_weight(row_groups(numbers, len(known)), drawn, rng)
+        return frame.assign(**{str(name): known[name] for name in known})
+
+    def way(self, known: pd.DataFrame) -> str:
+        return "weights"
+
+    def _seeded(self, rng: np.random.Generator) -> AbstractContextManager[None]:
+        import torch
+
+        from synth.neural.training import seeded
+
+        return seeded(int(rng.integers(2**63)), torch.device("cpu"))
+
+    def _described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        from synth.neural.sampling import to_arrays
+
+        kind = next(name for name, cls in ENCODINGS.items() if isinstance(self.encoding, cls))
+        return {"encoding": {"kind": kind, "columns": self.encoding.to_plain()}}, to_arrays(self.network)
+
+    @classmethod
+    def load(
+        cls,
+        content: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        schema: Schema,
+        statement: PrivacyStatement | None,
+    ) -> Self:
+        require_torch()
+        from synth.neural.sampling import from_arrays
+
+        described = content["encoding"]
+        encoding = ENCODINGS[described["kind"]].from_plain(described["columns"], schema)
+        network = from_arrays(arrays, encoding.layout)
+        return cls(**facts_of(content, schema), statement=statement, encoding=encoding, network=network)
+
+
+def require_torch() -> None:
+    """Refuse work that needs PyTorch where it is not installed."""
+    import importlib.util
+
+    if importlib.util.find_spec("torch") is None:
+        raise missing_extra("a generator on PyTorch", "neural")

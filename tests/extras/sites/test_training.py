@@ -23,7 +23,7 @@ import torch
 from synth.domain import Discretizer
 from synth.dp.mechanisms import NoNoise, Steps, SystemNoise
 from synth.errors import BudgetError
-from synth.generators.models.neural_model import NeuralModel
+from synth.generators.models.fitted import NeuralModel
 from synth.neural import dp_sgd
 from synth.neural.encoding import BinnedEncoding
 from synth.neural.training import UnitIndex

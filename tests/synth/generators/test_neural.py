@@ -19,7 +19,7 @@ from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise
 from synth.errors import BadInput, BudgetError, JobError, MissingExtra, ModelError
 from synth.generators import registry
-from synth.generators.models.neural_model import NeuralModel
+from synth.generators.models.fitted import NeuralModel
 from synth.neural.encoding import Encoded
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations

@@ -21,7 +21,7 @@ from synth.dp.events import GaussianEvent, PlannedEvents, ceil_sqrt, gaussian_of
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.columns import COLUMNS, Merging
 from synth.generators.fitting.private_fit import PrivateFit, start
-from synth.generators.models.neural_model import NeuralModel, require_torch
+from synth.generators.models.fitted import NeuralModel, require_torch
 from synth.generators.neural_generator import Widths
 from synth.neural.encoding import BinnedEncoding
 from synth.progress import Progress, quiet

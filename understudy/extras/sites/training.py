@@ -38,7 +38,7 @@ from synth.errors import BudgetError, ModelError
 from synth.generators.fitting.columns import Merging
 from synth.generators.fitting.private_fit import start
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable, units_of
-from synth.generators.models.neural_model import NeuralModel
+from synth.generators.models.fitted import NeuralModel
 from synth.generators.neural_generator import PrivateNetwork
 from synth.neural.encoding import BinnedEncoding
 from synth.output import read_state
