@@ -192,9 +192,9 @@ def sample(  # noqa: PLR0913 - options of the command line
     force: Annotated[bool, opt("Replace the file, or the folder of files.", "--force")] = False,
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
-    from synth.generators.models.chunked_output import ROWS_A_FILE, write_rows
     from synth.generators.models.constraints import REJECTED, rejections
     from synth.generators.models.known_rows import GIVEN
+    from synth.generators.models.postprocess import ROWS_A_FILE, write_rows
     from synth.generators.registry import load_model
     from synth.output import check_new_file, whole_file
     from synth.table import check_names, write_table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from synth.generators.models.chunked_output import ROWS_A_FILE
+from synth.generators.models.postprocess import ROWS_A_FILE
 from synth.output import whole_folder
 from synth.schema import Schema
 from synth.split import split_table

@@ -12,9 +12,9 @@ from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
 from synth.generators.base import PrivateGenerator
 from synth.generators.forecast import Planned, outlook
-from synth.generators.models.chunked_output import write_rows
 from synth.generators.models.constraints import REJECTED
 from synth.generators.models.model import Model
+from synth.generators.models.postprocess import write_rows
 from synth.generators.wrapper import fit_model, unwrapped, with_files
 from synth.progress import Progress
 from synth.split import Split, split_table

@@ -22,9 +22,9 @@ from synth.dp.statement import RELATION
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.models.chunked_output import write_rows
 from synth.generators.models.fitted import MarginalModel, NeuralModel
 from synth.generators.models.model import Model
+from synth.generators.models.postprocess import write_rows
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations
 from tests.synth.conftest import CONTENT, make_frame
