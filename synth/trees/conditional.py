@@ -24,6 +24,9 @@ HOURS, DAYS, SEASONS = 1 / 12, 1.0, 31.0
 YEAR = 365.25
 
 
+Codes = NDArray[np.int32]
+
+
 def is_unordered(attribute: Attribute) -> bool:
     """True if a column's codes are categories in no order, of which there are more than two."""
     column = attribute.column
@@ -62,7 +65,6 @@ def _calendar(attribute: Attribute) -> Array:
     return parts[:, [width <= HOURS and span > 1, width <= DAYS and span > DAYS, width <= SEASONS and span > YEAR]]
 
 
-Codes = NDArray[np.int32]
 LEAST_BOOSTED = 80
 """Rows from which on two sets of codes are told apart by features; fewer have their frequencies."""
 STACKED_CODES = 12  # codes of a number beyond which its mean is a feature

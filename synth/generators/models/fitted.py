@@ -30,6 +30,7 @@ from synth.schema import Schema
 if TYPE_CHECKING:
     from synth.neural.sampling import CtganNetwork, TvaeNetwork
 
+
 LARGEST_MB = 4096.0  # the largest size of a model's tables, whatever its parameters say
 
 

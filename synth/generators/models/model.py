@@ -15,11 +15,13 @@ from synth.dp.statement import PrivacyStatement, guarantee_words
 from synth.errors import JobError, ModelError, SchemaError
 from synth.generators.models.constraints import draw_lawful, with_dependents
 from synth.generators.models.known_rows import GIVEN, WAYS, KnownRows, fill_in, read_given
+from synth.generators.models.postprocess import finish, rows_wanted
 from synth.notebook import html_table
 from synth.output import whole_folder
 from synth.parsing import NotPlain, plain_json
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
+from synth.table.frames import Back
 
 
 class Model(Protocol):
@@ -81,9 +83,6 @@ class ModelDisplay:
         rows = [("columns", f"{len(self.schema.kept):,}"), ("rows that a sample has", f"{self.default_rows:,}")]
         rows.append(("guarantee", guarantee_words(self.statement)))
         return html_table(f"Model {self.name!r}", ("", ""), rows)
-
-
-from synth.table.frames import Back
 
 
 class FramedModel(ModelDisplay):
@@ -198,11 +197,6 @@ def entity_shares_of(content: Mapping[str, Any], schema: Schema) -> tuple[float,
     if schema.entity is None or not fits:
         raise ValueError("shares of entities are not below zero, and there are entities")
     return tuple(shares.tolist())
-
-
-from synth.generators.models.postprocess import finish, rows_wanted
-from synth.progress import Progress, quiet
-from synth.schema import Schema
 
 
 class TableModel(ModelDisplay):

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -28,10 +28,14 @@ from synth.domain.constraint_checks import repeated
 from synth.errors import JobError, ModelError, OutputError
 from synth.generators.models.constraints import REJECTED
 from synth.generators.models.known_rows import GIVEN, WAYS
-from synth.generators.models.model import Model
+from synth.output import check_new_folder, is_taken, sync, sync_all, unwritable
+from synth.progress import Progress, quiet
 from synth.row_order import order_of_identifiers, order_ranks
 from synth.schema import Schema
-from synth.table import present
+from synth.table import present, write_table
+
+if TYPE_CHECKING:
+    from synth.generators.models.model import Model
 
 ROUNDS = 30  # rounds in which rows change hands at random
 LEAST_A_GROUP = 2.0
@@ -310,11 +314,6 @@ def finish_histories(
     return present(table, schema)
 
 
-from synth.output import check_new_folder, is_taken, sync, sync_all, unwritable
-from synth.progress import Progress, quiet
-from synth.schema import Schema
-from synth.table import write_table
-
 ROWS_A_FILE = 1_000_000  # rows that one file holds at most, unless told
 
 
@@ -375,7 +374,7 @@ class Written:
 
 
 def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
-    model: Model,
+    model: "Model",
     folder: Path,
     n_rows: int | None = None,
     *,
