@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from synth.dp.mechanisms import NoNoise
 from synth.dp.schedule import Schedule, require_declared, resolve_delta
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError
-from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.columns import SIZES, Merging, measure_columns, measure_domain, observe_spikes
 from synth.generators.fitting.training_data import MappedTable, RowsElsewhere, TrainingTable, bound_contributions
 from synth.marginals import Factor, MarkovRandomField, Measurement
@@ -23,6 +22,9 @@ from synth.observed import observe
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table.rows import Rows
+
+if TYPE_CHECKING:
+    from synth.generators.base import PrivateGenerator
 
 EXACT_RHO = 1.0
 """Cost that a schedule without noise is written down with; nothing is claimed of it."""
@@ -72,7 +74,7 @@ class PrivateFit:
 
 
 def start(
-    generator: PrivateGenerator, train: Any, schema: Schema, budget: Budget | None, progress: Progress, seed: int = 0
+    generator: "PrivateGenerator", train: Any, schema: Schema, budget: Budget | None, progress: Progress, seed: int = 0
 ) -> PrivateFit:
     """Everything checked and calibrated, and the domain known; nothing else drawn yet. `train`: *Sensitive*."""
     rng = np.random.default_rng(seed)
@@ -88,7 +90,7 @@ def start(
     return PrivateFit(table.under(measured), measured, budget, True, progress, rng)
 
 
-def _training_table(generator: PrivateGenerator, train: Any, schema: Schema) -> Any:
+def _training_table(generator: "PrivateGenerator", train: Any, schema: Schema) -> Any:
     """The rows as a private fit counts them; it never refuses by what a row holds: values are clamped."""
     if isinstance(train, RowsElsewhere):  # never by its attributes: those of a DataFrame are columns
         return train.training(schema, in_order=generator.in_order)
@@ -100,7 +102,7 @@ def _training_table(generator: PrivateGenerator, train: Any, schema: Schema) -> 
 
 
 def planned_budget(
-    generator: PrivateGenerator, schema: Schema, budget: Budget | None, progress: Progress
+    generator: "PrivateGenerator", schema: Schema, budget: Budget | None, progress: Progress
 ) -> Budget:  # fmt: skip
     """The budget of a fit to rows under a schema as they are counted: a new one, or the given one if it is for that."""
     if budget is None:
@@ -114,7 +116,7 @@ def planned_budget(
     return budget
 
 
-def _plans(generator: PrivateGenerator, schema: Schema, schedule: Schedule) -> bool:
+def _plans(generator: "PrivateGenerator", schema: Schema, schedule: Schedule) -> bool:
     """True if a schedule is the one that the generator would make, without calibrating it anew."""
     delta = resolve_delta(generator.delta, schema)
     plan = generator.whole_plan(schema, delta)
