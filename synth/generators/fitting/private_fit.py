@@ -125,10 +125,10 @@ def _plans(generator: "PrivateGenerator", schema: Schema, schedule: Schedule) ->
     if schedule.delta != delta or share is None or first is None or schedule.epsilon > (generator.epsilon or 0.0):
         return False
     expected = plan(first / share)
-    return len(expected) == len(schedule.events) and all(map(_alike, expected, schedule.events))
+    return len(expected) == len(schedule.events) and all(map(_costs_alike, expected, schedule.events))
 
 
-def _alike(planned: Event, event: Event) -> bool:
+def _costs_alike(planned: Event, event: Event) -> bool:
     """True if two events read the same at the same cost, but for rounding."""
     exact = ("mechanism", "what", "count", "sensitivity", "whole", "sampling_rate")
     if any(getattr(planned, name, None) != getattr(event, name, None) for name in exact):
