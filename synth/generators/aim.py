@@ -15,8 +15,7 @@ from synth.domain import Discretizer
 from synth.domain.counts import Coarsening
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
-from synth.generators.fitting.columns import COLUMNS
-from synth.generators.fitting.private_fit import Known, OneWay, PrivateFit, known_names, start_from
+from synth.generators.fitting.private_fit import COLUMNS, Known, OneWay, PrivateFit, known_names, start_from
 from synth.generators.fitting.selection import (
     CHOICES_FIELD,
     EXPONENTIAL,

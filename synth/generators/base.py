@@ -9,7 +9,7 @@ from synth.dp.budget import Budget
 from synth.dp.mechanisms import require_sampler
 from synth.dp.schedule import EPSILON_RANGE, Plan, Schedule, calibrate, resolve_delta
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
-from synth.generators.fitting.columns import with_overhead
+from synth.generators.fitting.private_fit import with_overhead
 from synth.generators.models.model import Model
 from synth.progress import Progress, quiet
 from synth.schema import Schema

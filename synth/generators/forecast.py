@@ -20,7 +20,7 @@ from synth.dp.schedule import Schedule, require_declared
 from synth.errors import BudgetError, JobError
 from synth.generators.aim import Aim
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.columns import COLUMNS, SIZES, domain_shares
+from synth.generators.fitting.private_fit import COLUMNS, SIZES, domain_shares
 from synth.generators.fitting.selection import FOCUSED_PAIRS, OTHER_PAIRS
 from synth.generators.latent_class import BEYOND_CODES, LatentClass, has_order
 from synth.generators.marginal_generator import Independent

@@ -21,8 +21,7 @@ from synth.domain import Discretizer
 from synth.domain.counts import MARK, CoarseCounts, Coarsening
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
-from synth.generators.fitting.columns import COLUMNS
-from synth.generators.fitting.private_fit import Known, OneWay, PrivateFit
+from synth.generators.fitting.private_fit import COLUMNS, Known, OneWay, PrivateFit
 from synth.generators.fitting.selection import ClassSearch, Weight, check_workload, column_weights
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import structural_zeros

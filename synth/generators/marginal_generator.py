@@ -15,8 +15,7 @@ from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, PlannedEvents, gaussian_of_rho
 from synth.dp.schedule import Plan
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.columns import COLUMNS, Merging
-from synth.generators.fitting.private_fit import Known, OneWay, PrivateFit, start
+from synth.generators.fitting.private_fit import COLUMNS, Known, Merging, OneWay, PrivateFit, start
 from synth.generators.models.fitted import MarginalModel
 from synth.marginals import Factor, LatentClasses, MarkovRandomField, estimate
 from synth.progress import Progress, quiet

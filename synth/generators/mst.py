@@ -16,8 +16,7 @@ from pydantic import Field, field_validator
 from synth.domain import Discretizer
 from synth.domain.counts import Counts
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
-from synth.generators.fitting.columns import COLUMNS
-from synth.generators.fitting.private_fit import Known, OneWay, PrivateFit, known_names, start_from
+from synth.generators.fitting.private_fit import COLUMNS, Known, OneWay, PrivateFit, known_names, start_from
 from synth.generators.fitting.selection import (
     CHOICES_FIELD,
     EXPONENTIAL,

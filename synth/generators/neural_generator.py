@@ -22,8 +22,7 @@ from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, PlannedEvents, SubsampledGaussianEvent, gaussian_of_rho
 from synth.errors import BudgetError, TableError
 from synth.generators.base import Generator, PrivateGenerator
-from synth.generators.fitting.columns import COLUMNS, Merging
-from synth.generators.fitting.private_fit import as_it_is, start
+from synth.generators.fitting.private_fit import COLUMNS, Merging, as_it_is, start
 from synth.generators.fitting.training_data import PrivateRows, units_of
 from synth.generators.models.fitted import NeuralModel, require_torch
 from synth.neural.encoding import CHUNK_ROWS, BinnedEncoding, Encoded, Layout, ModalEncoding

@@ -19,8 +19,7 @@ from pydantic import Field
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, PlannedEvents, ceil_sqrt, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.columns import COLUMNS, Merging
-from synth.generators.fitting.private_fit import PrivateFit, start
+from synth.generators.fitting.private_fit import COLUMNS, Merging, PrivateFit, start
 from synth.generators.models.fitted import NeuralModel, require_torch
 from synth.generators.neural_generator import Widths
 from synth.neural.encoding import BinnedEncoding

@@ -35,8 +35,7 @@ from synth.domain import Discretizer
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.errors import BudgetError, ModelError
-from synth.generators.fitting.columns import Merging
-from synth.generators.fitting.private_fit import start
+from synth.generators.fitting.private_fit import Merging, start
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable, units_of
 from synth.generators.models.fitted import NeuralModel
 from synth.generators.neural_generator import PrivateNetwork
