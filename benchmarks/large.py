@@ -124,7 +124,7 @@ def read(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
 
 def fit(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
     """`mst` at epsilon 1, end to end."""
-    from synth.generators.mst import Mst
+    from synth.generators.marginal_generator import Mst
     from synth.split import split_table
 
     schema = _schema(folder, n_rows)

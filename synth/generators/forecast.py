@@ -23,8 +23,7 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.private_fit import COLUMNS, SIZES, domain_shares
 from synth.generators.fitting.selection import FOCUSED_PAIRS, OTHER_PAIRS
 from synth.generators.latent_class import BEYOND_CODES, LatentClass, has_order
-from synth.generators.marginal_generator import Independent
-from synth.generators.mst import Mst
+from synth.generators.marginal_generator import Independent, Mst
 from synth.generators.wrapper import unwrapped
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.measurement import MEAN_ABSOLUTE

@@ -26,7 +26,7 @@ from synth.validation import sentence
 _CLASSES = {
     "auto": "synth.generators.auto:Auto",
     "independent": "synth.generators.marginal_generator:Independent",
-    "mst": "synth.generators.mst:Mst",
+    "mst": "synth.generators.marginal_generator:Mst",
     "aim": "synth.generators.aim:Aim",
     "latent_class": "synth.generators.latent_class:LatentClass",
     "trees": "synth.generators.trees:Trees",

@@ -24,7 +24,7 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import private_fit
 from synth.generators.fitting.private_fit import start
 from synth.generators.fitting.training_data import TrainingTable, bound_contributions
-from synth.generators.mst import Mst
+from synth.generators.marginal_generator import Mst
 from synth.generators.wrapper import compose
 from synth.progress import quiet
 from synth.schema import Schema, build_schema

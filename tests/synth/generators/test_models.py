@@ -137,7 +137,7 @@ def test_a_generator_of_another_package_is_fitted_saved_and_loaded_by_its_name(t
 
 @pytest.mark.usefixtures("plugin")
 def test_no_package_takes_the_name_of_a_generator_of_ours() -> None:
-    assert registry.generator_class("mst").__module__ == "synth.generators.mst"
+    assert registry.generator_class("mst").__module__ == "synth.generators.marginal_generator"
 
 
 @pytest.mark.usefixtures("plugin")

@@ -29,7 +29,7 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import private_fit, training_data
 from synth.generators.fitting.selection import ClassSearch
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable
-from synth.generators.mst import Mst
+from synth.generators.marginal_generator import Mst
 from synth.generators.neural_generator import PrivateNetwork
 from synth.generators.wrapper import compose
 from synth.schema import Schema, build_schema
