@@ -321,8 +321,7 @@ def _suited(console: "Console", path: Path, budget: dict[str, Any]) -> int:
     """What `auto` fits under a schema and why, beside the noise of each generator on marginals."""
     from typing import get_args
 
-    from synth.generators.auto import Auto
-    from synth.generators.forecast import Planned, outlook
+    from synth.generators.auto import Auto, Planned, outlook
     from synth.schema_file import read_schema
 
     schema, auto = read_schema(path), Auto(**budget)

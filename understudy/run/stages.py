@@ -10,8 +10,8 @@ from evaluate.result import Candidate, Evaluation, Expectation, GeneratorRecord
 from evaluate.tables import Real
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
+from synth.generators.auto import Planned, outlook
 from synth.generators.base import PrivateGenerator
-from synth.generators.forecast import Planned, outlook
 from synth.generators.models.constraints import REJECTED
 from synth.generators.models.model import Model
 from synth.generators.models.postprocess import write_rows
