@@ -7,9 +7,8 @@ from typing import Any
 
 from synth.dp.schedule import Schedule
 from synth.errors import JobError, OutputError
-from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.base import Generator, PrivateGenerator, fit_model
 from synth.generators.models.model import Model
-from synth.generators.wrapper import fit_model
 from synth.output import check_new_folder, is_taken
 from synth.progress import Progress
 from synth.schema import Schema

@@ -15,14 +15,13 @@ from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Plan, Schedule, require_declared
 from synth.errors import BudgetError, JobError
 from synth.generators.aim import Aim
-from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.base import Generator, PrivateGenerator, fit_model, unwrapped
 from synth.generators.fitting.private_fit import COLUMNS, SIZES, domain_shares
 from synth.generators.fitting.selection import FOCUSED_PAIRS, OTHER_PAIRS
 from synth.generators.latent_class import BEYOND_CODES, LatentClass, has_order
 from synth.generators.marginal_generator import Independent, Mst
 from synth.generators.models.model import Model
 from synth.generators.trees import Trees
-from synth.generators.wrapper import fit_model, unwrapped
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.schema import Schema

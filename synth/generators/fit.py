@@ -6,11 +6,10 @@ from typing import Any
 
 from synth.declare import assertions, declare_schema, measurable, unconfirmed
 from synth.errors import BudgetError, JobError, SchemaError, nearest
-from synth.generators.base import Generator
+from synth.generators.base import Generator, cautions, compose, fit_model
 from synth.generators.models.model import FramedModel, Model
 from synth.generators.registry import generator as specification
 from synth.generators.registry import names
-from synth.generators.wrapper import cautions, compose, fit_model
 from synth.infer import infer_schema
 from synth.progress import Progress, quiet, show, shown
 from synth.schema import Schema, build_schema

@@ -120,8 +120,8 @@ def fit(  # noqa: PLR0913 - options of the command line
     """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
     from reports.sections.limitations import left_out
     from synth.dp.statement import guarantee_words
+    from synth.generators.base import compose
     from synth.generators.registry import generator
-    from synth.generators.wrapper import compose
     from synth.schema_file import read_schema
     from understudy.budget.account import release_line, releases
     from understudy.data.source import find_table

@@ -10,7 +10,7 @@ from evaluate.provenance import Provenance, SweepRecord
 from evaluate.result import Evaluation
 from synth.distribution import VERSION
 from synth.dp.statement import PrivacyStatement
-from synth.generators.wrapper import wrappers
+from synth.generators.base import wrappers
 from synth.split import Split
 from understudy import provenance
 from understudy.artifacts import Delivery, Handing

@@ -11,11 +11,10 @@ from evaluate.tables import Real
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
 from synth.generators.auto import Planned, outlook
-from synth.generators.base import PrivateGenerator
+from synth.generators.base import PrivateGenerator, fit_model, unwrapped, with_files
 from synth.generators.models.constraints import REJECTED
 from synth.generators.models.model import Model
 from synth.generators.models.postprocess import write_rows
-from synth.generators.wrapper import fit_model, unwrapped, with_files
 from synth.progress import Progress
 from synth.split import Split, split_table
 from synth.table import write_table

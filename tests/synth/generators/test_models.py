@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 import synth
 from synth.errors import BadInput, JobError, ModelError
 from synth.generators import registry
+from synth.generators.base import fit_model
 from synth.generators.models.model import ARRAYS, DESCRIPTION, MOST_BYTES
-from synth.generators.wrapper import fit_model
 from synth.schema import build_schema
 from understudy.cli import app
 

@@ -25,13 +25,12 @@ from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, StabilityEvent
 from synth.dp.schedule import Schedule
 from synth.generators import registry
-from synth.generators.base import PrivateGenerator
+from synth.generators.base import PrivateGenerator, compose
 from synth.generators.fitting import private_fit, training_data
 from synth.generators.fitting.selection import ClassSearch
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable
 from synth.generators.marginal_generator import Mst
 from synth.generators.neural_generator import PrivateNetwork
-from synth.generators.wrapper import compose
 from synth.schema import Schema, build_schema
 from synth.table import conform
 from tests.chunks import in_chunks
