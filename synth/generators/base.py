@@ -1,6 +1,7 @@
 """Generators: frozen specifications with `fit`, which gives a model with `sample` and `save`."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,12 +12,13 @@ from synth import extras
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import require_sampler
 from synth.dp.schedule import EPSILON_RANGE, Plan, Schedule, calibrate, resolve_delta
-from synth.errors import BudgetError, JobError, ModelError, SchemaError
+from synth.errors import JobError, ModelError, SchemaError
 from synth.generators.fitting.private_fit import with_overhead
+from synth.generators.fitting.training_data import counted_source, find_relations
 from synth.generators.models.model import Model
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.schema.counted import in_rows_alone
+from synth.schema.counted import in_rows_alone, measured_as
 
 
 class Generator(BaseModel):
@@ -97,31 +99,28 @@ class Generator(BaseModel):
         """A model of the training table. `train`: *Sensitive*. Real rows: anything that `synth.fit` takes."""
         schema = self.schema_of_fit(schema)
         if not self.promises:
-            from synth.generators.fitting.training_data import find_relations
-
             train, schema = find_relations(train, schema)
-        taken: dict[str, Any] = {"seed": seed, "progress": progress}
-        taken |= ({"budget": budget} if isinstance(self, PrivateGenerator) else {}) | (
-            {"place": place} if self.resumes else {}
-        )
+        options: dict[str, Any] = {"seed": seed, "progress": progress}
+        if isinstance(self, PrivateGenerator):
+            options["budget"] = budget
+        if self.resumes:
+            options["place"] = place
         whole = self._held(schema)
         if (counted := whole.counted) is whole:
-            return self.fit_rows(train, whole, **taken)
-        from synth.generators.fitting.training_data import counted_source, under
-
+            return self.fit_rows(train, whole, **options)
         mapped = self.promises and self.counts_alone
         rows = counted_source(train, whole, promises=self.promises, mapped=mapped)
-        model: Model = under(self.fit_rows(rows, counted, **taken), whole)
-        return model
+        model: Any = self.fit_rows(rows, counted, **options)
+        fitted: Model = replace(model, schema=measured_as(whole, model.schema))
+        return fitted
 
     def schema_of_fit(self, schema: object) -> Schema:
-        """The schema that a fit was called with; anything else is refused, and what was meant is said."""
-        if isinstance(schema, Schema):
-            return schema
-        raise JobError(
-            f"generator({self.name!r}).fit takes the table, then its schema, and has schema={type(schema).__name__}; "
-            f"write fit(real, schema), or synth.fit(real, {self.name!r}), which infers one"
-        )
+        if not isinstance(schema, Schema):
+            raise JobError(
+                f"generator({self.name!r}).fit takes the table, then its schema, not a {type(schema).__name__}; write "
+                f"fit(real, schema), or synth.fit(real, {self.name!r}), which infers one"
+            )
+        return schema
 
     def counted(self, schema: Schema) -> Schema:
         """The schema of the rows that a fit counts: with what is left of modeled columns."""
@@ -174,8 +173,7 @@ class PrivateGenerator(Generator):
 
     def calibrated(self, schema: Schema) -> Schedule:
         """The schedule of a generator with an epsilon, for rows of a schema as they are counted."""
-        if self.epsilon is None:
-            raise BudgetError(f"generator={self.name!r} has no epsilon to calibrate noise to; set one")
+        assert self.epsilon is not None
         delta = resolve_delta(self.delta, schema)
         return calibrate(self.whole_plan(schema, delta), self.epsilon, delta)
 
@@ -336,24 +334,10 @@ def with_files(parameters: Mapping[str, Any], change: Callable[[str], str]) -> d
     return changed
 
 
-def fit_model(
-    generator: Generator,
-    train: Any,
-    schema: Schema,
-    *,
-    seed: int = 0,
-    progress: Progress = quiet,
-    budget: Budget | None = None,
-    place: Path | None = None,
-) -> Model:
-    """A model by any generator, which is given what it takes. `train`: *Sensitive*. As `Generator.fit` has it."""
+def fit_model(generator: Generator, train: Any, schema: Schema, **options: Any) -> Model:
+    """A model by the generator and the wrappers that its schema needs; `options` as `Generator.fit` has them."""
     generator = compose(generator, schema)
-    taken: dict[str, Any] = {"seed": seed, "progress": progress}
-    if isinstance(generator, PrivateGenerator):
-        taken["budget"] = budget
-    if generator.resumes:
-        taken["place"] = place
-    model = generator.fit(train, schema, **taken)
+    model = generator.fit(train, schema, **options)
     if model.statement is not None and getattr(generator, "epsilon", None) is None:
         raise ModelError(
             f"generator={generator.name!r} has no epsilon, and its model makes a claim; correct the generator"

@@ -196,7 +196,6 @@ class PrivateNetwork(NetworkGenerator, PrivateGenerator):
         rows = PrivateRows(
             encoding.apply(columns, fit.rng),
             encoding.layout,
-            columns.disk,
             None if fit.schema.entity is None else fit.train.entities(),
             fit.schema.max_rows_per_unit,
             [measurement.values for measurement in one_way],

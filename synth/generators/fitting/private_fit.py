@@ -12,7 +12,7 @@ import pandas as pd
 from synth.domain import Discretizer, dp_bounds
 from synth.domain.constraint_checks import determined
 from synth.domain.density import expected_counts, posterior_means
-from synth.domain.discretizer import OTHER, Attribute, Discretizer, regroup
+from synth.domain.discretizer import OTHER, Attribute, regroup
 from synth.dp.budget import Budget
 from synth.dp.events import (
     Event,
