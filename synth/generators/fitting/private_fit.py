@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -97,7 +96,7 @@ def domain_shares(schema: Schema) -> dict[str, float]:
 
 
 def domain_events(schema: Schema, rho: float, delta: float) -> list[Event]:
-    """One event for the bounds, the categories or the frequent values of each column to measure, each at its share."""
+    """One event for the bounds, the categories or the frequent values of each column to measure."""
     k, shares = schema.max_rows_per_unit, domain_shares(schema)
     n_named = sum(not what.startswith("bounds") for what in shares)
     return [
@@ -172,18 +171,12 @@ class Merging:
 
 
 def measure_columns(
-    train: TrainingTable,
-    schema: Schema,
-    event: GaussianEvent,
-    budget: Budget,
-    merging: Merging,
-    tell: Callable[[float], None],
-    *,
-    exact: bool = False,
+    fit: "PrivateFit", event: GaussianEvent, merging: Merging
 ) -> tuple[Discretizer, tuple[Measurement, ...]]:
-    """Codes for every modeled column, and the one-way measurements on them. `train`: *Sensitive*."""
+    """Codes for every modeled column, and the one-way measurements on them, paid by that event."""
+    schema, exact = fit.schema, not fit.promises
     public = Discretizer.by_schema(schema)
-    histograms = budget.release_each(list(train.cell_counts(public.attributes)), event)
+    histograms = fit.budget.release_each(fit.train.cell_counts(public.attributes), event)
     sizes = np.array([len(noisy) for noisy in histograms])
     total = float(np.average([noisy.sum() for noisy in histograms], weights=1 / sizes)) if histograms else 0.0
     attributes: dict[str, Attribute] = {}
@@ -207,17 +200,15 @@ def measure_columns(
         mass = np.append(expected, np.maximum(ends, 0.0))
         attributes[name] = _with_mass(merged, _denoised(merged.group, mass, SINGLE) if exact else mass)
         measurements[name] = _measurement(attributes[name], totals, event.sigma)
-        tell(len(attributes) / len(public.attributes))
+        fit.progress("measuring columns", len(attributes) / len(public.attributes))
     return Discretizer(tuple(attributes[n] for n in public.columns)), tuple(measurements[n] for n in public.columns)
 
 
 def _merge_categories(
     attribute: Attribute, counts: np.ndarray, sigma: float, n_bins: int, others: Mapping[str, Attribute], schema: Schema
 ) -> Attribute:
-    """Categories with rare ones merged: with those that determine alike, else into `other`; in an order with neighbors.
-
-    Levels in an order are merged as numbers are, by even mass; those of a column that matters most only where noise
-    hides them.
+    """Rare categories are merged with those that determine alike, else into `other`; levels in an order by even mass,
+    and those of a column that matters most only where noise hides them.
     """
     rare = counts < RARE * sigma
     if not getattr(attribute.column, "ordered", False):
@@ -304,7 +295,7 @@ def _denoised(group: np.ndarray, noisy: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def _measurement(attribute: Attribute, noisy: np.ndarray, sigma: float) -> Measurement:
-    """The one-way measurement on codes: sums of noisy cells, codes that cannot occur held at zero."""
+    """Sums of noisy cells by code; codes that cannot occur are held at zero."""
     values = np.bincount(attribute.group, weights=noisy).astype(np.float64)
     sigmas = sigma * np.sqrt(np.bincount(attribute.group).astype(np.float64))
     values[attribute.impossible], sigmas[attribute.impossible] = 0.0, IMPOSSIBLE_SIGMA * sigma
@@ -339,9 +330,7 @@ class PrivateFit:
         return events.of(tuple(scheduled[len(scheduled) - len(events) :]))
 
     def columns(self, event: GaussianEvent, merging: Merging) -> tuple[Discretizer, tuple[Measurement, ...]]:
-        """Codes and one-way measurements, paid by that event."""
-        tell, exact = partial(self.progress, "measuring columns"), not self.promises
-        return measure_columns(self.train, self.schema, event, self.budget, merging, tell, exact=exact)
+        return measure_columns(self, event, merging)
 
     def entity_shares(self) -> tuple[tuple[float, ...] | None, int]:
         """Noisy shares of entities with 1, 2, ..., k rows (`None`: the unit is a row), and the public row count."""
@@ -386,31 +375,28 @@ def _training_table(generator: "PrivateGenerator", train: Any, schema: Schema) -
     return TrainingTable(bound_contributions(Rows.of(train, schema), schema, in_order=generator.in_order))
 
 
-def planned_budget(
-    generator: "PrivateGenerator", schema: Schema, budget: Budget | None, progress: Progress
-) -> Budget:  # fmt: skip
+def planned_budget(generator: "PrivateGenerator", schema: Schema, budget: Budget | None, progress: Progress) -> Budget:
     """The budget of a fit to rows under a schema as they are counted: a new one, or the given one if it is for that."""
     if budget is None:
         progress("calibrating the noise", None)
         return Budget(generator.calibrated(schema))
-    if not _plans(generator, schema, budget.schedule):
+    schedule, delta = budget.schedule, resolve_delta(generator.delta, schema)
+    plan = generator.whole_plan(schema, delta)
+    # The total of a plan follows from its first event, whose cost is a fixed share of it.
+    share, first = (events[0].rho if events else None for events in (plan(1.0), schedule.events))
+    expected = plan(first / share) if first and share else ()
+    if (
+        schedule.delta != delta
+        or schedule.epsilon > (generator.epsilon or 0.0)
+        or not expected
+        or len(expected) != len(schedule.events)
+        or not all(map(_costs_alike, expected, schedule.events))
+    ):
         raise BudgetError(
             f"the budget is not on the schedule of generator={generator.name!r} under this schema; make it with "
             "`Budget(generator.schedule(schema))`"
         )
     return budget
-
-
-def _plans(generator: "PrivateGenerator", schema: Schema, schedule: Schedule) -> bool:
-    """True if a schedule is the one that the generator would make, without calibrating it anew."""
-    delta = resolve_delta(generator.delta, schema)
-    plan = generator.whole_plan(schema, delta)
-    # The total of a plan follows from its first event, whose cost is a fixed share of it.
-    share, first = (events[0].rho if events else None for events in (plan(1.0), schedule.events))
-    if schedule.delta != delta or share is None or first is None or schedule.epsilon > (generator.epsilon or 0.0):
-        return False
-    expected = plan(first / share)
-    return len(expected) == len(schedule.events) and all(map(_costs_alike, expected, schedule.events))
 
 
 def _costs_alike(planned: Event, event: Event) -> bool:
@@ -423,12 +409,11 @@ def _costs_alike(planned: Event, event: Event) -> bool:
 
 
 def known_names(known: Known) -> frozenset[str]:
-    """The columns that factors of single columns are of."""
     return frozenset(name for factor in known for name in factor.attributes)
 
 
 def start_from(known: Known, domain: Mapping[str, int]) -> MarkovRandomField | None:
-    """The model that an estimation starts from, where columns are known; `None`: it has none."""
+    """The model that an estimation starts from, where columns are known."""
     return MarkovRandomField(domain, known, 1.0) if known else None
 
 
