@@ -37,8 +37,7 @@ from synth.marginals import Factor, MarkovRandomField, Measurement
 from synth.marginals.factor import CELLS_A_MB
 from synth.schema import Schema
 
-N_STAGES = 3
-"""The noise of a round shrinks from stage to stage, as annealing does, by steps that are fixed beforehand."""
+N_STAGES = 3  # the noise of a round shrinks from stage to stage, as annealing does, by steps that are fixed beforehand
 GROWTH = 2.0  # a round of one stage costs so many times what one of the stage before cost
 ROUNDS, ROUNDS_POWER = 0.085, 0.35
 """Rounds for each attribute, coarse ones included, are so many times this power of the signal. The signal is units of

@@ -26,10 +26,8 @@ from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.schema import Schema
 
-FEW_COLUMNS = 6
-"""With fewer columns a junction tree holds what matters, and sharper than classes do."""
-LEAST_SIGNAL = 5.0
-"""Below it pairs are noise: columns on their own are nearer to the table, by pairs and triples, too."""
+FEW_COLUMNS = 6  # with fewer columns a junction tree holds what matters, and sharper than classes do
+LEAST_SIGNAL = 5.0  # below it pairs are noise: columns on their own are nearer to the table, by pairs and triples, too
 MANY_COLUMNS, CATEGORICAL_SHARE, MANY_LEVELS, TREE_SIGNAL = 20, 2 / 3, 100, (50.0, 400.0)
 """Columns, the share of them with categories, and the levels of one, above which few marginals say more at such a
 signal than all pairs. With fewer columns or levels classes hold the pairs, however many columns are categories."""
@@ -109,8 +107,7 @@ class Auto(PrivateGenerator):
         return fit_model(self.chosen(schema), train, schema, **options)
 
 
-Planned = Independent | Mst | Aim | LatentClass
-"""The generators whose outlook is known before a fit."""
+Planned = Independent | Mst | Aim | LatentClass  # the generators whose outlook is known before a fit
 ASSUMED_CATEGORIES = 20  # categories that a column whose list is not declared is taken to have
 
 

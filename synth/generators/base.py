@@ -26,18 +26,15 @@ class Generator(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     name: ClassVar[str]
-    private: ClassVar[bool] = False
-    """True if a fit by its name may have an epsilon."""
-    unsaved: ClassVar[str | None] = None
-    """The reason why its models cannot be saved; `None`: they can."""
+    private: ClassVar[bool] = False  # True if a fit by its name may have an epsilon
+    unsaved: ClassVar[str | None] = None  # the reason why its models cannot be saved; `None`: they can
     counts_alone: ClassVar[bool] = False
     """True if a fit with epsilon reads a table by counts alone, which may be made where its rows are."""
     in_order: ClassVar[bool] = False
     """True if a fit needs the rows of each unit side by side, and a bounded one the first of them in their order."""
     resumes: ClassVar[bool] = False
     """True if a fit takes a `place`, a folder in which it keeps unfinished work or a log."""
-    composes: ClassVar[bool] = True
-    """True if a wrapper may learn more beside it, with a share of its budget."""
+    composes: ClassVar[bool] = True  # True if a wrapper may learn more beside it, with a share of its budget
 
     @classmethod
     def with_epsilon(cls) -> type["Generator"]:
@@ -185,8 +182,7 @@ class PrivateGenerator(Generator):
 class Wrapper(PrivateGenerator):
     """A generator around another, whose name, epsilon and delta it has."""
 
-    files: ClassVar[tuple[str, ...]] = ()
-    """Keys of its option that name files."""
+    files: ClassVar[tuple[str, ...]] = ()  # keys of its option that name files
     base: SerializeAsAny[Generator]
 
     @model_validator(mode="before")

@@ -31,8 +31,7 @@ from synth.schema import Schema
 from synth.schema.kinds import Column
 
 CHOICES, CHOSEN = "choices of marginals", "marginals that were chosen"
-EXACT_SIGNAL = 10_000.0
-"""Rows in standard deviations of a pair's noise, as a fit without noise takes them."""
+EXACT_SIGNAL = 10_000.0  # rows in standard deviations of a pair's noise, as a fit without noise takes them
 GROUPS, GROUPS_POWER, FEWEST_GROUPS, MOST_GROUPS = 0.57, 0.4, 4, 24
 """Coarse codes of a number are so many times this power of the signal, between these limits."""
 FINER = 3  # factor of the coarse codes of a number whose weight is above 1

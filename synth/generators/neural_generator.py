@@ -140,8 +140,7 @@ class NetworkEvents(PlannedEvents):
 class PrivateNetwork(NetworkGenerator, PrivateGenerator):
     """A network that is trained for some steps of DP-SGD, on codes that released histograms tell."""
 
-    usual_rate: ClassVar[float]
-    """Share of the units in a step's sample, of tables that are neither small nor large."""
+    usual_rate: ClassVar[float]  # share of the units in a step's sample, of tables that are neither small nor large
     steps: int = Field(default=1000, ge=1, le=1_000_000, description="Steps of DP-SGD.")
     sampling_rate: float | Literal["auto"] = Field(
         default="auto", description="Probability of a unit to be in a step's sample, in (0, 1]."

@@ -139,8 +139,7 @@ def rate_share(n_done: int, n_steps: int) -> float:
     return LAST_RATE_SHARE + (1 - LAST_RATE_SHARE) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
-LEAST_RATE = 0.005
-"""Of the critic's steps, which begin at 1 and are 1 / t at step t until they come to this."""
+LEAST_RATE = 0.005  # of the critic's steps, which begin at 1 and are 1 / t at step t until they come to this
 SCORE_WEIGHT = 40.0  # of the scores in the generator's loss
 
 

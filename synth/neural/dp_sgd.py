@@ -27,8 +27,7 @@ from torch import Tensor, nn
 
 from synth.distribution import missing_extra
 
-NORM_TOLERANCE = 1e-5
-"""By how much a norm may pass the bound, as a share of it, and still count as one that is on it."""
+NORM_TOLERANCE = 1e-5  # by how much a norm may pass the bound, as a share of it, and still count as one that is on it
 
 
 class ClipTally:
@@ -60,8 +59,7 @@ ROUNDING = 2.0**-22
 """Of the rows' norms together: how much larger the norm of a unit of several rows is taken to be, in quadrature."""
 Losses = Callable[[], Tensor]
 Backend = Literal["exact", "opacus"]
-LARGEST_NORM = 1e18
-"""Beyond it squares and factors leave what single precision can hold; NaN is beyond it, too."""
+LARGEST_NORM = 1e18  # beyond it squares and factors leave what single precision can hold; NaN is beyond it, too
 
 
 class StepRelease(Protocol):

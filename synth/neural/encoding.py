@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from synth.domain import Discretizer, numeric_scale, plain_arrays
 from synth.domain.discretizer import Attribute
-from synth.neural.modes import Match
+from synth.neural.modes import Match, Modes
 from synth.row_hash import Table, frames_of
 from synth.schema import Schema
 from synth.table.spool import TEMPORARY, Disk
@@ -170,10 +170,6 @@ class BinnedEncoding:
     @classmethod
     def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
         return cls(Discretizer.from_plain(content, schema))
-
-
-from synth.neural.modes import Modes
-from synth.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)

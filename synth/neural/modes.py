@@ -24,8 +24,7 @@ MOST_VALUES, ROWS_A_VALUE = 128, 10
 """So many are it, too, where the column has as many times more values: they are codes, or a scale."""
 N_COMPONENTS, LEAST_WEIGHT = 10, 0.005
 """Mixture at most, and the weight below which one is left out; as in the library `ctgan`."""
-LEAST_DEVIATION = 1e-50
-"""Of a component, so that no distance in standard deviations is too large to be squared."""
+LEAST_DEVIATION = 1e-50  # of a component, so that no distance in standard deviations is too large to be squared
 FAR = 100.0
 """Components are on a signed logarithm if the range of the values is so many times that of nine in ten of them."""
 WIDEST = 1e100  # magnitudes beyond this are on a logarithm too, where float64 can square them

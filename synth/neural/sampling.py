@@ -18,8 +18,7 @@ from synth.neural.encoding import Encoded, Layout, Match
 from synth.neural.networks import Decoder, GeneratorNetwork, Spans
 
 BATCH = 8_192  # rows that a network makes at once
-SCALAR_DEVIATION = 0.025
-"""The tolerance of a scalar that is asked for: a tenth of its bell's standard deviation."""
+SCALAR_DEVIATION = 0.025  # the tolerance of a scalar that is asked for: a tenth of its bell's standard deviation
 
 
 @dataclass(frozen=True)

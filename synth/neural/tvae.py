@@ -34,8 +34,7 @@ from synth.neural.networks import (
 from synth.neural.sampling import TvaeNetwork, match_one_way
 from synth.neural.training import DeviceRows, Epochs, UnitIndex, restore, secret_generator, states_of
 
-FIRST_DEVIATION, LEAST_DEVIATION, MOST_DEVIATION = 0.1, 0.01, 1.0
-"""Of a scalar around what the decoder says of it."""
+FIRST_DEVIATION, LEAST_DEVIATION, MOST_DEVIATION = 0.1, 0.01, 1.0  # of a scalar around what the decoder says of it
 
 
 @dataclass(frozen=True)

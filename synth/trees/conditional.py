@@ -65,15 +65,13 @@ def _calendar(attribute: Attribute) -> Array:
     return parts[:, [width <= HOURS and span > 1, width <= DAYS and span > DAYS, width <= SEASONS and span > YEAR]]
 
 
-LEAST_BOOSTED = 80
-"""Rows from which on two sets of codes are told apart by features; fewer have their frequencies."""
+LEAST_BOOSTED = 80  # rows from which on two sets of codes are told apart by features; fewer have their frequencies
 STACKED_CODES = 12  # codes of a number beyond which its mean is a feature
 MANY_CATEGORIES, MOST_DIRECTIONS = 8, 3
 """Categories, and codes of a column, from which on they are placed on more than one line; and lines at most."""
 N_FOLDS = 3  # of the mean that is stacked
 PRIOR_ROWS = 5.0  # rows by which the means of a category are drawn to those of all rows
-SMALLEST_CHANCE, SMALLEST_VARIANCE = 1e-9, 1e-4
-"""Of a side of a booster, and of a beta distribution."""
+SMALLEST_CHANCE, SMALLEST_VARIANCE = 1e-9, 1e-4  # of a side of a booster, and of a beta distribution
 
 
 @dataclass(frozen=True, eq=False)

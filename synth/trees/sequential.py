@@ -34,14 +34,12 @@ from synth.trees.conditional import (
 )
 from synth.trees.forest import Array, Features, Forest, Growth
 
-Classes = Sequence[tuple[RareClass, NDArray[np.intp]]]
-"""Rare classes, and the rows of each."""
+Classes = Sequence[tuple[RareClass, NDArray[np.intp]]]  # rare classes, and the rows of each
 FOCUS = 2  # factor of the rounds for the column that matters most
 PARTS = (Marginal, Boosters, Refinement, Stack, Conditional, Forest, RareClass, Beside, Source)
 KEPT = ("order", "conditionals", "n_given", "target", "rare", "beside")
 """What a saved model holds: objects of these classes, under these names."""
-ROWS_AT_ONCE = 100_000
-"""Rows that are drawn at a time: what they need in memory does not grow with a table."""
+ROWS_AT_ONCE = 100_000  # rows that are drawn at a time: what they need in memory does not grow with a table
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,10 +38,8 @@ if TYPE_CHECKING:
     from synth.generators.base import PrivateGenerator
 
 
-SIZES, COLUMNS = "rows per entity", "one-way histograms of the columns"
-"""Their names in a statement."""
-SIZES_SHARE = 0.05
-"""Share of rho for the histogram of rows per entity."""
+SIZES, COLUMNS = "rows per entity", "one-way histograms of the columns"  # their names in a statement
+SIZES_SHARE = 0.05  # share of rho for the histogram of rows per entity
 BOUNDS_SHARE, FEW_UNITS = 0.25, 400
 """Share of rho for each column whose bounds are not declared, and the units of one row each for which it is meant.
 
@@ -55,18 +53,13 @@ SPIKES_SHARE, FEW_SPIKE_UNITS = 0.03, 5_000
 
 With more units it falls with the power 2/3 of their number. So does the share of the rows from which on a value is
 named, and the rest goes to the model."""
-MOST_DOMAIN_SHARE = 0.3
-"""Share of rho for the domains of all columns at most."""
-DOMAIN_DELTA_SHARE = 0.02
-"""Share of delta for all columns whose categories or frequent values are not declared."""
-RARE = 3.0
-"""A category whose noisy count is below this many standard deviations of its noise is merged with others."""
+MOST_DOMAIN_SHARE = 0.3  # share of rho for the domains of all columns at most
+DOMAIN_DELTA_SHARE = 0.02  # share of delta for all columns whose categories or frequent values are not declared
+RARE = 3.0  # A category whose noisy count is below this many standard deviations of its noise is merged with others
 SINGLE = 1.0
 """Standard deviation that counts without noise are denoised as if they had: single rows give a code no shape."""
-PULL = 0.5
-"""Share of the pull of James and Stein with which sums of codes are drawn to the density of their column."""
-IMPOSSIBLE_SIGMA = 0.1
-"""Certainty, in units of the noise, with which a code that cannot occur is held at zero."""
+PULL = 0.5  # share of the pull of James and Stein with which sums of codes are drawn to the density of their column
+IMPOSSIBLE_SIGMA = 0.1  # Certainty, in units of the noise, with which a code that cannot occur is held at zero
 
 
 def with_overhead(plan: Plan, schema: Schema, delta: float, *, sizes: bool = True) -> Plan:
@@ -302,12 +295,10 @@ def _measurement(attribute: Attribute, noisy: np.ndarray, sigma: float) -> Measu
     return Measurement((attribute.name,), values, sigmas)
 
 
-EXACT_RHO = 1.0
-"""Cost that a schedule without noise is written down with; nothing is claimed of it."""
+EXACT_RHO = 1.0  # cost that a schedule without noise is written down with; nothing is claimed of it
 EXACT_DELTA = 1e-6
 OneWay = Sequence[Measurement]
-Known = Sequence[Factor]
-"""Log shares of columns that are known, and not counted."""
+Known = Sequence[Factor]  # log shares of columns that are known, and not counted
 PlannedT = TypeVar("PlannedT", bound=PlannedEvents)
 
 

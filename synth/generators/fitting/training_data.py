@@ -47,8 +47,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Counted = NDArray[np.int64]
-ROWS_AT_ONCE = 1 << 19
-"""Rows of whole entities that are put in order at a time, about."""
+ROWS_AT_ONCE = 1 << 19  # rows of whole entities that are put in order at a time, about
 MOST_ROWS = 200_000  # in which relations are looked for
 
 

@@ -30,8 +30,7 @@ GIVEN, UNFILLED = "given", "unfilled"
 """Keys in `attrs`: of a table sampled on conditions one of `WAYS`; of one whose missing cells were filled in, the rows
 with a cell that no draw filled in so that the constraints hold.
 """
-WAYS = ("exact", "weights", "direct", "merged")
-"""Ways in which conditions are met, the most exact first."""
+WAYS = ("exact", "weights", "direct", "merged")  # ways in which conditions are met, the most exact first
 N_SHOWN = 8  # categories that a message lists at most
 MOST_DRAWS, MOST_CANDIDATES = 1_000, 50_000
 """Draws of a row until it is lawful, and rows that are drawn at a time beyond one for each."""
