@@ -1,10 +1,11 @@
-"""The model of all generators on marginals: a distribution over codes, and how codes become rows."""
+"""The three kinds of fitted models: of marginals, of columns learned in turn, and of a network."""
 
-from collections.abc import Mapping, Sequence
+import importlib.util
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from synth.domain.discretizer import Attribute
 from synth.dp.statement import PrivacyStatement
 from synth.generators.models.constraints import structural_zeros
 from synth.generators.models.known_rows import Candidates, accept_by_weight
-from synth.generators.models.model import TableModel, facts_of
+from synth.generators.models.model import Arrays, Content, TableModel, facts_of
 from synth.marginals import LatentClasses, MarkovRandomField, sample, sample_classes
 from synth.marginals.conditional_sampling import row_groups, sample_given
 from synth.marginals.factor import CELLS_A_MB
@@ -48,11 +49,9 @@ class MarginalModel(TableModel):
     parameters: Mapping[str, Any] | None = None
 
     def drawn(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Rows as they are counted."""
         return self._decoded(_sampled(self.distribution, n_rows, rng), rng)
 
     def drawn_given(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-        """Rows as they are counted, given the columns that are known of each: exactly, by their codes."""
         attributes = self.discretizer.attributes
         codes = {a.name: a.codes(known[a.name]) for a in attributes if a.name in known}
         if isinstance(self.distribution, LatentClasses):
@@ -84,18 +83,12 @@ class MarginalModel(TableModel):
         rng = np.random.default_rng(0)
         return Copula.fitted(self.discretizer, _sampled(self.distribution, FITTED_ROWS, rng), rng)
 
-    def _described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _described(self) -> tuple[Content, Arrays]:
         description, arrays = self.distribution.to_arrays()
         return {"discretizer": self.discretizer.to_plain(), "distribution": description}, dict(arrays)
 
     @classmethod
-    def load(
-        cls,
-        content: Mapping[str, Any],
-        arrays: Mapping[str, np.ndarray],
-        schema: Schema,
-        statement: PrivacyStatement | None,
-    ) -> Self:
+    def load(cls, content: Content, arrays: Arrays, schema: Schema, statement: PrivacyStatement | None) -> Self:
         facts, discretizer = facts_of(content, schema), Discretizer.from_plain(content["discretizer"], schema)
         distribution = _distribution(content["distribution"], arrays, facts["parameters"])
         sizes = discretizer.sizes
@@ -110,14 +103,13 @@ class MarginalModel(TableModel):
 
 
 def _sampled(distribution: MarkovRandomField | LatentClasses, n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows of codes, shape (n_rows, n_attributes)."""
-    if isinstance(distribution, LatentClasses):
-        return sample_classes(distribution, n_rows, rng)
-    return sample(distribution, n_rows, rng)
+    draw: Any = sample_classes if isinstance(distribution, LatentClasses) else sample
+    codes: np.ndarray = draw(distribution, n_rows, rng)
+    return codes
 
 
 def _distribution(
-    description: Mapping[str, Any], arrays: Mapping[str, np.ndarray], parameters: Mapping[str, Any] | None
+    description: Content, arrays: Arrays, parameters: Mapping[str, Any] | None
 ) -> MarkovRandomField | LatentClasses:
     """The distribution that was taken apart, as its arrays tell its kind."""
     if CLASS_SHARES in arrays:
@@ -145,25 +137,13 @@ class Autoregression(Protocol):
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Places of the columns in the order in which they are drawn."""
+        """Positions of the columns in the order in which they are drawn."""
 
     def draw(self, n_rows: int, rng: np.random.Generator, evidence: Evidence | None = None) -> CodedRows:
         """Rows; those of given columns have what is given, and weigh how likely the others make it."""
 
-    def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def to_arrays(self) -> tuple[Content, Arrays]:
         """Plain data and arrays."""
-
-
-@runtime_checkable
-class AnyOrder(Autoregression, Protocol):
-    """A distribution that may have learned each column from any others."""
-
-    @property
-    def in_any_order(self) -> bool:
-        """True if it has."""
-
-    def draw_directly(self, n_rows: int, rng: np.random.Generator, evidence: Evidence) -> CodedRows:
-        """Rows by its conditionals given some columns, which are less exact than its joint distribution."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -183,29 +163,26 @@ class AutoregressiveModel(TableModel):
     statement: None = None
 
     def drawn(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Rows as they are counted."""
         return self.distribution.draw(n_rows, rng, Evidence(zeros=self._zeros)).decoded(self.discretizer, rng)
 
     def drawn_given(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-        """Rows as they are counted, given the columns that are known of each: exactly where these come first; else by a
-        network of any order; else the columns before them are drawn, and rows are chosen by how likely these make what
-        is known.
+        """Exact where known columns come first; else by a network of any order; else the columns before them are drawn,
+        and rows are chosen by how likely these make what is known.
         """
         evidence = self._evidence(known)
         if evidence.is_leading(self.distribution.order):
-            coded = self.distribution.draw(len(known), rng, evidence)
-        elif self._is_direct:
-            coded = self.distribution.draw_directly(len(known), rng, evidence)  # type: ignore[attr-defined]
-        else:
+            return self._decoded(self.distribution.draw(len(known), rng, evidence), known, rng)
+        if self._is_direct:
+            directly: Any = self.distribution
+            return self._decoded(directly.draw_directly(len(known), rng, evidence), known, rng)
 
-            def candidates(rows: np.ndarray) -> Candidates:
-                coded = self.distribution.draw(len(rows), rng, evidence.taken(rows))
-                return coded.log_weights, lambda at: self._decoded(coded.taken(at), known.iloc[rows[at]], rng)
+        def candidates(rows: np.ndarray) -> Candidates:
+            coded = self.distribution.draw(len(rows), rng, evidence.taken(rows))
+            return coded.log_weights, lambda at: self._decoded(coded.taken(at), known.iloc[rows[at]], rng)
 
-            attributes = [each for each in self.discretizer.attributes if each.name in known]
-            cells = {each.name: each.cells(known[each.name]) for each in attributes}
-            return accept_by_weight(row_groups(cells, len(known)), candidates, rng)
-        return self._decoded(coded, known, rng)
+        attributes = [each for each in self.discretizer.attributes if each.name in known]
+        cells = {each.name: each.cells(known[each.name]) for each in attributes}
+        return accept_by_weight(row_groups(cells, len(known)), candidates, rng)
 
     def way(self, known: pd.DataFrame) -> str:
         attributes = [each for each in self.discretizer.attributes if each.name in known and each.edges is None]
@@ -216,7 +193,8 @@ class AutoregressiveModel(TableModel):
 
     @property
     def _is_direct(self) -> bool:
-        return isinstance(self.distribution, AnyOrder) and self.distribution.in_any_order
+        """True of a distribution that has learned each column from any others, and has `draw_directly`."""
+        return getattr(self.distribution, "in_any_order", False)
 
     def _evidence(self, known: pd.DataFrame) -> Evidence:
         places = frozenset(at for at, each in enumerate(self.discretizer.attributes) if each.name in known)
@@ -236,7 +214,7 @@ class AutoregressiveModel(TableModel):
             *((tuple(map(index, pair)), together) for pair, together in self.allowed_pairs.items()),
         )
 
-    def _described(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def _described(self) -> tuple[Content, Arrays]:
         description, arrays = self.distribution.to_arrays()
         pairs = enumerate(self.allowed_pairs.values())
         content = {
@@ -247,35 +225,24 @@ class AutoregressiveModel(TableModel):
         return content, {**arrays, **{f"allowed_pairs.{at}": flags.astype(np.uint8) for at, flags in pairs}}
 
     @classmethod
-    def restored(
-        cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
-    ) -> Autoregression:
+    def restored(cls, content: Content, arrays: Arrays, discretizer: Discretizer) -> Autoregression:
         """The distribution that its own `to_arrays` took apart. A generator's model says which this is."""
         raise NotImplementedError
 
     @classmethod
-    def load(
-        cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], schema: Schema, statement: Any
-    ) -> Self:
+    def load(cls, content: Content, arrays: Arrays, schema: Schema, statement: Any) -> Self:
         if statement is not None:
             raise ValueError("such a model promises nothing")
         discretizer = Discretizer.from_plain(content["discretizer"], schema)
-        allowed_pairs = _allowed_pairs(content.get("allowed_pairs", []), arrays, discretizer.sizes)
+        pairs, sizes = content["allowed_pairs"], discretizer.sizes
+        allowed = {(first, second): arrays[f"allowed_pairs.{at}"] != 0 for at, (first, second) in enumerate(pairs)}
+        if any(flags.shape != (sizes[first], sizes[second]) for (first, second), flags in allowed.items()):
+            raise ValueError("a pair of columns has a flag for each pair of codes")
         others = {name: each for name, each in arrays.items() if not name.startswith("allowed_pairs.")}
         distribution = cls.restored(content["distribution"], others, discretizer)
         return cls(
-            **facts_of(content, schema), discretizer=discretizer, distribution=distribution, allowed_pairs=allowed_pairs
+            **facts_of(content, schema), discretizer=discretizer, distribution=distribution, allowed_pairs=allowed
         )
-
-
-def _allowed_pairs(
-    pairs: Sequence[Sequence[str]], arrays: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]
-) -> dict[tuple[str, str], NDArray[np.bool_]]:
-    """The pairs of columns, and which of their codes go together, as `taken_apart` gave them."""
-    allowed = {(first, second): arrays[f"allowed_pairs.{at}"] != 0 for at, (first, second) in enumerate(pairs)}
-    if any(flags.shape != (sizes[first], sizes[second]) for (first, second), flags in allowed.items()):
-        raise ValueError("a pair of columns has a flag for each pair of codes")
-    return allowed
 
 
 ENCODINGS: Mapping[str, type[BinnedEncoding | ModalEncoding]] = {"binned": BinnedEncoding, "modal": ModalEncoding}
@@ -299,7 +266,6 @@ class NeuralModel(TableModel):
         return self.encoding.discretizer
 
     def drawn(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Rows as they are counted."""
         require_torch()
         from synth.neural.sampling import draw
 
@@ -307,7 +273,7 @@ class NeuralModel(TableModel):
             return self.encoding.invert(draw(self.network, n_rows), rng)
 
     def drawn_given(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-        """Rows as they are counted, chosen by how likely what the network draws holds what is known."""
+        """Rows are chosen by how likely what the network draws holds what is known."""
         require_torch()
         from synth.neural.sampling import RowMatch, candidates, settle
 
@@ -338,20 +304,14 @@ class NeuralModel(TableModel):
 
         return seeded(int(rng.integers(2**63)), torch.device("cpu"))
 
-    def _described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _described(self) -> tuple[Content, Arrays]:
         from synth.neural.sampling import to_arrays
 
         kind = next(name for name, cls in ENCODINGS.items() if isinstance(self.encoding, cls))
         return {"encoding": {"kind": kind, "columns": self.encoding.to_plain()}}, to_arrays(self.network)
 
     @classmethod
-    def load(
-        cls,
-        content: Mapping[str, Any],
-        arrays: Mapping[str, np.ndarray],
-        schema: Schema,
-        statement: PrivacyStatement | None,
-    ) -> Self:
+    def load(cls, content: Content, arrays: Arrays, schema: Schema, statement: PrivacyStatement | None) -> Self:
         require_torch()
         from synth.neural.sampling import from_arrays
 
@@ -362,8 +322,5 @@ class NeuralModel(TableModel):
 
 
 def require_torch() -> None:
-    """Refuse work that needs PyTorch where it is not installed."""
-    import importlib.util
-
     if importlib.util.find_spec("torch") is None:
         raise missing_extra("a generator on PyTorch", "neural")

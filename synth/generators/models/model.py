@@ -1,4 +1,7 @@
-"""What every fitted model promises, and how it shows itself."""
+"""Fitted models: what each promises, what those of one distribution over rows share, and how they are saved.
+
+A saved model is a folder of `model.json` and `arrays.safetensors`; loading one never runs code.
+"""
 
 import json
 import tempfile
@@ -8,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from synth.chunks import Part
 from synth.domain import Discretizer, plain_arrays
@@ -22,6 +26,9 @@ from synth.parsing import NotPlain, plain_json
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
 from synth.table.frames import Back
+
+Content = Mapping[str, Any]  # of a saved model
+Arrays = Mapping[str, NDArray[Any]]
 
 
 class Model(Protocol):
@@ -86,7 +93,7 @@ class ModelDisplay:
 
 
 class FramedModel(ModelDisplay):
-    """Any model; only `sample` differs."""
+    """A model whose samples are frames of the kind that it was fitted on."""
 
     def __init__(self, model: Model, back: Back) -> None:
         self._model, self._back = model, back
@@ -97,7 +104,6 @@ class FramedModel(ModelDisplay):
         return getattr(self._model, name)
 
     def sample(self, n_rows: int | None = None, **options: Any) -> Any:
-        """A synthetic table, as of the model."""
         return self._back(self._model.sample(n_rows, **options))
 
 
@@ -109,9 +115,8 @@ MOST_ROWS = 10**10  # rows that a model gives unless told, at most
 
 
 def save_model(
-    path: Path | str, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema,
-    statement: PrivacyStatement | None,
-) -> None:  # fmt: skip
+    path: Path | str, content: Content, arrays: Arrays, schema: Schema, statement: PrivacyStatement | None
+) -> None:
     """Write a model as a new folder, whole or not at all."""
     from safetensors.numpy import save
 
@@ -159,21 +164,34 @@ def load_content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Sch
         stated = content.pop("statement")
         statement = None if stated is None else PrivacyStatement.from_dict(stated)
         return content, load_file(path / ARRAYS), schema, statement
-    except NotPlain as fault:
+    except (ModelError, SchemaError):
+        raise
+    except (
+        NotPlain,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        SafetensorError,
+        OSError,
+    ) as error:
+        fault = error if isinstance(error, NotPlain) else type(error).__name__
         raise ModelError(f"the model in {str(path)!r} is damaged ({fault}); fit it again") from None
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, SafetensorError, OSError) as error:
-        if isinstance(error, ModelError | SchemaError):
-            raise
-        raise ModelError(f"the model in {str(path)!r} is damaged ({type(error).__name__}); fit it again") from None
 
 
 WRAPPER, BASE = "wrapper", "base"  # keys of a model around another: its wrapper's name, and the content of the other
 
 
 def save_around(
-    path: Path | str, wrapper: str, base: Any, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray],
-    schema: Schema, statement: PrivacyStatement | None,
-) -> None:  # fmt: skip
+    path: Path | str,
+    wrapper: str,
+    base: Any,
+    content: Content,
+    arrays: Arrays,
+    schema: Schema,
+    statement: PrivacyStatement | None,
+) -> None:
     """Write a model around another one, whose arrays stand beside its own."""
     with tempfile.TemporaryDirectory() as folder:
         base.save(Path(folder) / BASE)
@@ -183,12 +201,11 @@ def save_around(
     save_model(path, {WRAPPER: wrapper, wrapper: content, BASE: inner}, arrays, schema, statement)
 
 
-def default_rows_of(content: Mapping[str, Any]) -> int:
-    """The rows that a model gives unless told."""
+def default_rows_of(content: Content) -> int:
     return plain_arrays.count(content, "default_rows", MOST_ROWS)
 
 
-def entity_shares_of(content: Mapping[str, Any], schema: Schema) -> tuple[float, ...] | None:
+def entity_shares_of(content: Content, schema: Schema) -> tuple[float, ...] | None:
     """The share of entities with 1, 2, ..., k rows; `None` where the unit is a row."""
     if content["entity_shares"] is None:
         return None
@@ -200,7 +217,7 @@ def entity_shares_of(content: Mapping[str, Any], schema: Schema) -> tuple[float,
 
 
 class TableModel(ModelDisplay):
-    """A mixin for models whose rows are drawn independently of each other.
+    """A base of models whose rows are drawn independently of each other: it asks for `drawn`, `drawn_given` and `way`.
     `entity_shares`: share of entities with 1, 2, ..., k rows, shape (k,); `None` where the unit is a row.
     """
 
@@ -222,7 +239,7 @@ class TableModel(ModelDisplay):
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
-        """A synthetic table, as `synth.generators.models.model.Model` has it; free of charge, as often as wanted."""
+        """A synthetic table, as `Model` has it; free of charge, as often as wanted."""
         rng = np.random.default_rng(seed)
         progress("sampling", None)
         if is_table := given is not None and not isinstance(given, Mapping):
@@ -280,7 +297,7 @@ class TableModel(ModelDisplay):
         content, arrays = self.taken_apart()
         save_model(path, content, arrays, self.schema, self.statement)
 
-    def taken_apart(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def taken_apart(self) -> tuple[Content, Arrays]:
         """Plain data and arrays, for `load`."""
         description, arrays = self._described()
         facts = {
@@ -291,12 +308,12 @@ class TableModel(ModelDisplay):
         }
         return {**facts, **description}, arrays
 
-    def _described(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _described(self) -> tuple[Content, Arrays]:
         """Its own part of them."""
         raise NotImplementedError
 
 
-def facts_of(content: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
+def facts_of(content: Content, schema: Schema) -> dict[str, Any]:
     """The facts that `TableModel.taken_apart` told beside a model's own part."""
     if not isinstance(content["parameters"], dict | None):
         raise TypeError("parameters are a mapping")
