@@ -194,7 +194,7 @@ class AutoregressiveModel(TableModel):
     @property
     def _is_direct(self) -> bool:
         """True of a distribution that has learned each column from any others, and has `draw_directly`."""
-        return getattr(self.distribution, "in_any_order", False)
+        return bool(getattr(self.distribution, "in_any_order", False))
 
     def _evidence(self, known: pd.DataFrame) -> Evidence:
         places = frozenset(at for at, each in enumerate(self.discretizer.attributes) if each.name in known)
