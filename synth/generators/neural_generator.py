@@ -20,9 +20,9 @@ from pydantic import Field, model_validator
 
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, PlannedEvents, SubsampledGaussianEvent, gaussian_of_rho
-from synth.errors import BudgetError, TableError
+from synth.errors import BudgetError
 from synth.generators.base import Generator, PrivateGenerator
-from synth.generators.fitting.private_fit import COLUMNS, Merging, as_it_is, start
+from synth.generators.fitting.private_fit import COLUMNS, Merging, rows_and_shares, start
 from synth.generators.fitting.training_data import PrivateRows, units_of
 from synth.generators.models.fitted import NeuralModel, require_torch
 from synth.neural.encoding import CHUNK_ROWS, BinnedEncoding, Encoded, Layout, ModalEncoding
@@ -90,22 +90,14 @@ class PlainNetwork(NetworkGenerator):
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, place: Path | None = None
     ) -> NeuralModel:
-        """A model of the training table. `train`: *Sensitive*. Real rows.
-
-        What does not fit into memory of the encoded ones is kept in a file without a name, in `place` or beside the
-        system's temporary files.
-        """
         from synth.neural import training as loop
 
         self.check(schema)
-        table, schema = as_it_is(train, schema)
-        if len(table) == 0:
-            raise TableError("a fit needs rows, and the table has none; give it a larger one")
-        rng, shares = np.random.default_rng(seed), None
-        if schema.entity is not None:
-            n_entities = table.rows_per_entity().astype(np.float64)
-            shares = tuple((n_entities / n_entities.sum()).tolist()) if n_entities.sum() else (1.0,)
+        table, schema, shares = rows_and_shares(train, schema)
+        rng = np.random.default_rng(seed)
         progress("encoding", None)
+        # What does not fit into memory of encoded rows is kept in a file without a name, in `place` or beside the
+        # system's temporary files.
         columns = table.columns(place)
         encoding = ModalEncoding.fit(columns, schema, rng)
         encoded, device, seed = encoding.apply(columns, rng), loop.device_of(self.device), int(rng.integers(2**63))
@@ -184,7 +176,6 @@ class PrivateNetwork(NetworkGenerator, PrivateGenerator):
         budget: Budget | None = None,
         place: Path | None = None,
     ) -> NeuralModel:
-        """A model of the training table, kept as a fit without epsilon keeps it. `train`: *Sensitive*. Real rows."""
         fit = start(self, train, schema, budget, progress, seed)
         shares, n_rows = fit.entity_shares()
         events = fit.planned(self.plan(fit.schema))
@@ -203,9 +194,8 @@ class PrivateNetwork(NetworkGenerator, PrivateGenerator):
             fit.budget,
         )
         network = self._trained(rows, place, progress)
-        return NeuralModel(
-            self.name, fit.schema, fit.statement(), n_rows, encoding, network, shares, self.parameters()
-        )  # fmt: skip
+        own = self.parameters()
+        return NeuralModel(self.name, fit.schema, fit.statement(), n_rows, encoding, network, shares, own)
 
     def _trained(self, rows: PrivateRows, place: Path | None, progress: Progress) -> "CtganNetwork | TvaeNetwork":
         from synth.neural.training import device_of, seeded, train_privately

@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -15,9 +15,9 @@ from synth.domain import Discretizer
 from synth.domain.coded_rows import Array, CodedRows
 from synth.domain.discretizer import MISSING, OTHER, Attribute
 from synth.domain.quantile_grid import quantile_discretizer
-from synth.errors import TableError, TableNote
+from synth.errors import TableNote
 from synth.generators.base import Generator
-from synth.generators.fitting.private_fit import as_it_is
+from synth.generators.fitting.private_fit import rows_and_shares
 from synth.generators.fitting.training_data import TrainingTable
 from synth.generators.models.fitted import (
     FEWEST_MEMBERS,
@@ -25,6 +25,7 @@ from synth.generators.models.fitted import (
     AutoregressiveModel,
     is_too_rare,
 )
+from synth.generators.models.model import Arrays, Content
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.schema.kinds.modeled import Modeled
@@ -50,7 +51,7 @@ class LearnedRows:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Places of the columns as the schema has them, known ones first and the target last."""
+        """Positions of the columns as the schema has them, known ones first and the target last."""
         names = self.discretizer.columns
         return tuple(
             sorted(range(len(names)), key=lambda at: (names[at] not in self.known, names[at] == self.schema.target))
@@ -58,7 +59,7 @@ class LearnedRows:
 
     @property
     def target(self) -> int | None:
-        """The place of the target; `None`: no modeled column is."""
+        """Position of the target; `None`: no modeled column is."""
         names = self.discretizer.columns
         return names.index(self.schema.target) if self.schema.target in names else None
 
@@ -107,7 +108,6 @@ class LearnedRows:
 
     @property
     def rows_a_unit(self) -> float:
-        """Rows that a unit has on average."""
         return len(self.weights) / float(self.weights.sum())
 
 
@@ -135,7 +135,6 @@ class AutoregressiveGenerator(Generator):
         return True
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
-        """Sentences on settings that are allowed and leak."""
         asked = {name: getattr(self, name, LEAST_UNITS) for name in ("smallest_leaf", "least_units")}
         return tuple(
             f"{name}={units} leaks: below {LEAST_UNITS} units, attacks find rows of the table in the synthetic one"
@@ -144,17 +143,9 @@ class AutoregressiveGenerator(Generator):
         )
 
     def fit_rows(self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> AutoregressiveModel:
-        """A model of the training table. `train`: *Sensitive*."""
         self.check(schema)
-        table, schema = as_it_is(train, schema)
-        if len(table) == 0:
-            raise TableError("a fit needs rows, and the table has none; give it a larger one")
-        rng = np.random.default_rng(seed)
-        shares = None
-        if schema.entity is not None:
-            counts = table.rows_per_entity().astype(np.float64)
-            shares = tuple((counts / counts.sum()).tolist()) if counts.sum() else (1.0,)
-        return self.fitted(table, schema, shares, rng, progress)
+        table, schema, shares = rows_and_shares(train, schema)
+        return self.fitted(table, schema, shares, np.random.default_rng(seed), progress)
 
     def fitted(
         self,
@@ -172,14 +163,12 @@ class AutoregressiveGenerator(Generator):
         if learned.target is not None and not known:
             _note_rare_classes(learned.discretizer.attributes[learned.target])
         distribution = self._learn(learned, int(rng.integers(2**63)), progress)
-        allowed_pairs = {pair: together for pair in pairs if not (together := learned.together(pair)).all()}
-        allowed_pairs = {**learned.apart(), **allowed_pairs}
+        apart = learned.apart() | {pair: mask for pair in pairs if not (mask := learned.together(pair)).all()}
         return self.model_class()(
-            self.name, schema, len(table), learned.discretizer, distribution, shares, self.parameters(), allowed_pairs
+            self.name, schema, len(table), learned.discretizer, distribution, shares, self.parameters(), apart
         )
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress) -> Autoregression:
-        """The distribution over codes and ranks."""
         raise NotImplementedError
 
     def _read(self, table: TrainingTable, schema: Schema, rng: np.random.Generator) -> LearnedRows:
@@ -227,10 +216,7 @@ class TreesModel(AutoregressiveModel):
     """A model of `trees`."""
 
     @classmethod
-    def restored(
-        cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
-    ) -> SequentialTrees:
-        """The distribution that `SequentialTrees.to_arrays` took apart; errors as in the base."""
+    def restored(cls, content: Content, arrays: Arrays, discretizer: Discretizer) -> SequentialTrees:
         return SequentialTrees.from_arrays(content, arrays, discretizer)
 
 
@@ -276,10 +262,8 @@ def _repeats(name: str, schema: Schema) -> bool:
     modeled: Modeled | None = column.modeled
     if modeled is None or not modeled.alone or column.is_time or modeled.expression not in schema.columns:
         return False
-    other, computed = (
-        schema.columns[modeled.expression],
-        {each.column for each in schema.constraints if isinstance(each, Formula)},
-    )
+    other = schema.columns[modeled.expression]
+    is_computed = any(isinstance(each, Formula) and each.column == modeled.expression for each in schema.constraints)
     is_counted = other.modeled is None or _repeats(modeled.expression, schema)
     is_same = modeled.column is not None and modeled.column.bounds == (0, 0)
-    return is_same and is_counted and other.is_line and not other.is_time and modeled.expression not in computed
+    return is_same and is_counted and other.is_line and not other.is_time and not is_computed

@@ -24,7 +24,7 @@ from synth.dp.events import (
 from synth.dp.mechanisms import NoNoise
 from synth.dp.schedule import Plan, Schedule, require_declared, resolve_delta
 from synth.dp.statement import PrivacyStatement
-from synth.errors import BudgetError
+from synth.errors import BudgetError, TableError
 from synth.generators.fitting.training_data import MappedTable, RowsElsewhere, TrainingTable, bound_contributions
 from synth.infer.numeric import frequent_values
 from synth.marginals import Factor, MarkovRandomField, Measurement
@@ -411,6 +411,17 @@ def start_from(known: Known, domain: Mapping[str, int]) -> MarkovRandomField | N
 def as_it_is(train: Any, schema: Schema) -> tuple[TrainingTable, Schema]:
     """All rows of a table that fits its schema, and the schema with domains read off them: for fits without epsilon."""
     return observed(TrainingTable(Rows.of(train, schema, outside="refuse")))
+
+
+def rows_and_shares(train: Any, schema: Schema) -> tuple[TrainingTable, Schema, tuple[float, ...] | None]:
+    """The same of a fit that needs rows, and the shares of entities with 1, 2, ..., k of them."""
+    table, schema = as_it_is(train, schema)
+    if len(table) == 0:
+        raise TableError("a fit needs rows, and the table has none; give it a larger one")
+    if schema.entity is None:
+        return table, schema, None
+    counts = table.rows_per_entity().astype(np.float64)
+    return table, schema, tuple((counts / counts.sum()).tolist()) if counts.sum() else (1.0,)
 
 
 def observed(rows: TrainingTable) -> tuple[TrainingTable, Schema]:
