@@ -117,7 +117,6 @@ class Aim(MarginalGenerator):
         return bool(self.choices == EXPONENTIAL)
 
     def row_plan(self, schema: Schema, n_known: int = 0) -> Callable[[float], AimEvents]:
-        """Columns, then choices and marginals stage by stage; all for the one column where there is no pair."""
         n_columns, k = len(schema.modeled) - n_known, schema.max_rows_per_unit
         if n_columns == 1 and not n_known:
             return lambda rho: AimEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k))
@@ -172,7 +171,6 @@ class Aim(MarginalGenerator):
     def _estimated(
         self, fit: PrivateFit, events: AimEvents, discretizer: Discretizer, one_way: OneWay, known: Known = ()
     ) -> MarkovRandomField:
-        """The junction tree after the last round."""
         coarsening = self._coarsening(fit, discretizer, one_way, known)
         coded = fit.train.coded(discretizer)
         table = coded.coarse(coarsening)
@@ -201,7 +199,6 @@ class Aim(MarginalGenerator):
     def _search(
         self, fit: PrivateFit, stages: Sequence[StageEvents], search: Search, one_way: OneWay, known: Known
     ) -> tuple[MarkovRandomField, list[Measurement]]:
-        """The model and all measurements after the last round."""
         measurements = list(one_way)
         model = search.estimate(measurements, start_from(known, search.table.domain))
         done, n_rounds, used = 0, sum(stage.marginals.count for stage in stages), self.columns_share

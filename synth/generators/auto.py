@@ -44,11 +44,9 @@ class Auto(PrivateGenerator):
     name: ClassVar[str] = "auto"
 
     def chosen(self, schema: Schema) -> Generator:
-        """The generator for tables of a schema, with this epsilon and delta."""
         return Trees() if self.epsilon is None else self._private(schema)[0]
 
     def reason(self, schema: Schema) -> str:
-        """Why that generator, by public facts alone."""
         if self.epsilon is None:
             return "no epsilon is named, so that nothing is promised: its table may repeat what single rows say"
         return self._private(schema)[1]
@@ -90,7 +88,6 @@ class Auto(PrivateGenerator):
         self.chosen(schema).check(schema)
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
-        """Those of the generator that is chosen."""
         return self.chosen(schema).cautions(schema)
 
     def schedule(self, schema: Schema) -> Schedule | None:
@@ -102,7 +99,6 @@ class Auto(PrivateGenerator):
         return self._private(schema)[0].plan(schema)
 
     def fit(self, train: Any, schema: Schema | None = None, **options: Any) -> Model:
-        """A model of the table, fitted by the generator that is chosen."""
         schema = self.schema_of_fit(schema)
         return fit_model(self.chosen(schema), train, schema, **options)
 

@@ -42,7 +42,6 @@ class Generator(BaseModel):
         return cls
 
     def __hash__(self) -> int:
-        """A hash of all parameters, of which a table of weights has none of its own."""
         return hash((type(self), *(frozenset(x.items()) if isinstance(x, dict) else x for _, x in self)))
 
     @property
@@ -78,7 +77,6 @@ class Generator(BaseModel):
         return ()
 
     def check_saving(self) -> None:
-        """Refuse, before a fit, to save a model that cannot be saved."""
         if self.unsaved is not None:
             raise ModelError(f"generator={self.name!r} cannot be saved: {self.unsaved}")
 
@@ -132,7 +130,6 @@ class Generator(BaseModel):
         raise NotImplementedError
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters as plain data."""
         return self.model_dump(mode="json")
 
 

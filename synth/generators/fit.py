@@ -86,7 +86,6 @@ def fit(
 
 
 def _check(real: Any, schema: Any, generator: Any, seed: Any) -> None:
-    """Refuse what is plainly something else, and say what was meant."""
     kinds = {what: type(value).__name__ for what, value in (("real", real), ("schema", schema), ("g", generator))}
     for is_fault, words in (
         (

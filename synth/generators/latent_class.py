@@ -52,8 +52,6 @@ ZERO_SIGMA, OPEN_SIGMA = 0.05, 1e9
 
 @dataclass(frozen=True)
 class ChosenEvents(PlannedEvents):
-    """The choices of marginals and the measurement of what they choose."""
-
     choices: SelectionEvent
     marginals: GaussianEvent
 
@@ -95,7 +93,6 @@ class LatentClass(MarginalGenerator):
         check_workload(self.workload, schema)
 
     def row_plan(self, schema: Schema, n_known: int = 0) -> Callable[[float], LatentClassEvents]:
-        """Columns, all pairs, choices, and what was chosen; all for the one column where there is no pair."""
         n_columns, k = len(schema.modeled), schema.max_rows_per_unit
         if n_columns == 1:
             return lambda rho: LatentClassEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k))
@@ -207,7 +204,6 @@ class LatentClass(MarginalGenerator):
     def _pairs(
         self, fit: PrivateFit, events: Mapping[float, GaussianEvent], table: CoarseCounts
     ) -> Iterator[Measurement]:
-        """All pairs of columns by their coarsest codes, each at the noise that its weight has."""
         weights, coarsest = self._pair_weights(fit.schema), table.coarsening.coarsest
         cliques = [(coarsest(first), coarsest(second)) for first, second in weights]
         for clique, weight, counts in zip(cliques, weights.values(), table.each(cliques), strict=True):

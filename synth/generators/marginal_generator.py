@@ -112,7 +112,6 @@ class MarginalGenerator(PrivateGenerator):
     def _estimated(
         self, fit: PrivateFit, events: Any, discretizer: Discretizer, one_way: OneWay, known: Known = ()
     ) -> MarkovRandomField | LatentClasses:
-        """The distribution after all measurements."""
         raise NotImplementedError
 
 
@@ -129,7 +128,6 @@ class Independent(MarginalGenerator):
     def _estimated(
         self, fit: PrivateFit, events: MarginalEvents, discretizer: Discretizer, one_way: OneWay, known: Known = ()
     ) -> MarkovRandomField:
-        """The product of the columns' distributions."""
         return estimate(discretizer.sizes, one_way)
 
 
@@ -186,7 +184,6 @@ class Mst(MarginalGenerator):
         return bool(self.choices == EXPONENTIAL)
 
     def row_plan(self, schema: Schema, n_known: int = 0) -> Callable[[float], MstEvents]:
-        """Columns, choices and pairs, each at its share; all for the one column where there is no pair."""
         n_columns, k = len(schema.modeled) - n_known, schema.max_rows_per_unit
         n_pairs = n_columns - (n_known == 0)
         if n_pairs == 0:

@@ -19,12 +19,7 @@ from synth.errors import TableNote
 from synth.generators.base import Generator
 from synth.generators.fitting.private_fit import rows_and_shares
 from synth.generators.fitting.training_data import TrainingTable
-from synth.generators.models.fitted import (
-    FEWEST_MEMBERS,
-    Autoregression,
-    AutoregressiveModel,
-    is_too_rare,
-)
+from synth.generators.models.fitted import FEWEST_MEMBERS, Autoregression, AutoregressiveModel, is_too_rare
 from synth.generators.models.model import Arrays, Content
 from synth.progress import Progress, quiet
 from synth.schema import Schema

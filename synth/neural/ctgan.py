@@ -70,7 +70,6 @@ class ConditionIndex:
         return len(self.running)
 
     def draw(self, n: int) -> tuple[Tensor, Tensor]:
-        """Conditions, and the column of each among `spans`; int64 of shape (n,) both."""
         return draw_codes(self.running, len(self.spans), n)
 
     def matching(self, conditions: Tensor) -> Tensor:
@@ -86,7 +85,6 @@ class ConditionIndex:
         return tuple(count / count.sum() for count in counts)
 
     def one_hot(self, conditions: Tensor) -> Tensor:
-        """Shape: (n,), to (n, d_condition)."""
         hot = torch.zeros(len(conditions), self.width, device=conditions.device)
         return hot.scatter_(1, conditions[:, None], 1.0)
 
@@ -100,8 +98,6 @@ N_NORM_BATCHES = 100  # batches of fakes that tell the statistics of batch norm
 
 @dataclass(frozen=True)
 class CtganSpec:
-    """Training parameters of CTGAN."""
-
     d_latent: int = 128
     generator_widths: tuple[int, ...] = (256, 256)
     critic_widths: tuple[int, ...] = (256, 256)
@@ -156,15 +152,12 @@ class CtganTraining:
         return generator
 
     def network(self) -> CtganNetwork:
-        """What rows are drawn from."""
         return CtganNetwork(self.layout, self.sampled_generator().cpu(), self.conditions.frequencies())
 
     def state(self) -> dict[str, Any]:
-        """A copy of all that training goes on from, but for the state of torch's generators."""
         return {"n_done": self._n_done, **states_of(self._parts())}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state of the same spec and layout."""
         self._n_done = state["n_done"]
         restore(self._parts(), state)
 

@@ -54,8 +54,6 @@ RAREST_SHARE = 1e-3  # keeps the weight of rare codes in the matching loss finit
 
 @dataclass(frozen=True)
 class PrivateCtganSpec:
-    """Training parameters; all of them public."""
-
     d_latent: int = 64
     generator_widths: tuple[int, ...] = (128, 128)
     generator_rate: float = 4e-3
@@ -88,7 +86,6 @@ class ReleasedGenerator:
 
     @torch.no_grad()
     def fakes(self) -> Tensor:
-        """Relaxed rows without a gradient; shape (n_fakes, n_codes)."""
         return self._relaxed(self._logits(self.conditions.draw(self._n_fakes)[0]))
 
     @torch.no_grad()
@@ -118,7 +115,6 @@ class ReleasedGenerator:
         return self.spans.gumbel_softmax(logits, self.spec.temperature)
 
     def set_rate(self, share: float) -> None:
-        """Learn at this share of the first rate."""
         self._adam.param_groups[0]["lr"] = share * self.spec.generator_rate
 
     @property
@@ -160,11 +156,9 @@ class PairCritic:
 
     @property
     def d_gradient(self) -> int:
-        """Numbers of a gradient: pairs of codes of different columns."""
         return int(self._pairs.shape[1])
 
     def step(self, steps: StepRelease, fakes: Tensor) -> None:
-        """Learn to tell real rows from fakes, on the draws of one step."""
         self.learn(self.gradient(steps), fakes)
 
     def gradient(self, steps: StepRelease) -> Tensor:
@@ -185,7 +179,6 @@ class PairCritic:
         self.weights[self._pairs[0], self._pairs[1]] += rate * ahead
 
     def scores(self, fakes: Tensor) -> Tensor:
-        """Of fakes, shape (n,), as the generator's loss takes them."""
         return SCORE_WEIGHT * ((fakes @ self.weights) * fakes).sum(1)
 
     def _clipped_sum(self, sampled: NDArray[np.int64]) -> Tensor:
@@ -251,7 +244,6 @@ class PrivateCtganTraining:
 
     @property
     def generator(self) -> GeneratorNetwork:
-        """The average of the generators on the way, to sample from."""
         average: GeneratorNetwork = self.maker.average
         return average
 

@@ -74,7 +74,6 @@ class Layout:
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """The start of each span, shape (n_spans,)."""
         return np.cumsum([0, *self.sizes], dtype=np.int64)[:-1]
 
 
@@ -143,7 +142,6 @@ class BinnedEncoding:
         return Layout(tuple(Span(name, size, whole=True) for name, size in self.discretizer.sizes.items()))
 
     def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
-        """The rows of any table encoded: what is unknown has a code of its own."""
         columns, attributes = columns_of(table), self.discretizer.attributes
         encoded, start = columns.encoded(self.layout), 0
         for parts in zip(*map(columns.parts, attributes), strict=True):
@@ -157,7 +155,6 @@ class BinnedEncoding:
         return self.discretizer.decode(encoded.codes, rng)
 
     def match(self, name: str, value: pd.Series) -> Match:
-        """The code of a value, of weight 0 where no synthetic row can have it."""
         attribute = self.discretizer.attributes[self.discretizer.columns.index(name)]
         weights = np.zeros(attribute.size)
         weights[attribute.codes(value)] = 1.0
@@ -253,7 +250,6 @@ class ModalEncoding:
         return encoded
 
     def invert(self, encoded: Encoded, rng: np.random.Generator) -> pd.DataFrame:
-        """Canonical rows of codes and scalars."""
         frame: dict[str, pd.Series] = {}
         for index, (attribute, column) in enumerate(zip(self.discretizer.attributes, self.columns, strict=True)):
             codes = encoded.codes[:, index]

@@ -130,12 +130,10 @@ class Modes:
 
     @property
     def size(self) -> int:
-        """Number of codes."""
         return len(self.atoms) + len(self.means) + self.missing
 
     @property
     def has_scalar(self) -> bool:
-        """True if a code may leave the value open."""
         return len(self.means) > 0
 
     @classmethod

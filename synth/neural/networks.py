@@ -37,7 +37,6 @@ class Spans(nn.Module):
         self.n_codes = layout.n_codes
 
     def softmax(self, logits: Tensor) -> Tensor:
-        """The softmax of each span. Shape: (n, n_codes), and the same."""
         return _Softmax.apply(logits, self.span_of, self.inside)
 
     def gumbel_softmax(self, logits: Tensor, temperature: float) -> Tensor:
@@ -329,7 +328,6 @@ class ReleasedConditions:
         self._running = running_shares([part.numpy() for part in shares.split(layout.sizes)]).to(device)
 
     def draw(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Conditions, shape (n, n_codes); the column and the code that each names, shape (n,) both."""
         code, column = draw_codes(self._running, self._n_columns, n)
         hot = torch.zeros(n, len(self.shares), device=code.device)
         return hot.scatter_(1, code[:, None], 1.0), column, code

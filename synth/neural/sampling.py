@@ -132,7 +132,6 @@ def candidates(network: Network, match: Mapping[int, RowMatch], n: int) -> tuple
 
 
 def settle(network: Network, raw: Tensor, rows: NDArray[np.intp]) -> Encoded:
-    """Codes and scalars of some rows, drawn from what a network says."""
     n_codes, spans = network.layout.n_codes, Spans(network.layout)
     with torch.inference_mode():
         raw = raw[torch.from_numpy(rows)]
@@ -196,7 +195,6 @@ NETWORK, SHARES, DEVIATIONS = "network.", "shares.", "deviations"
 
 
 def to_arrays(network: Network) -> dict[str, NDArray[Any]]:
-    """Everything that rows are drawn from, by name."""
     if isinstance(network, CtganNetwork):
         extra = {f"{SHARES}{index}": share for index, share in enumerate(network.shares)}
         return {**_weights(network.generator), **extra}

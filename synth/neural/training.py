@@ -53,7 +53,6 @@ class DeviceRows:
         return self.codes.index_select(0, index).long(), self.scalars.index_select(0, index)
 
     def encoded(self, codes: Tensor, scalars: Tensor) -> Tensor:
-        """Codes and scalars as a network sees them; shape (n, width)."""
         return torch.cat([self.spans.one_hot(codes), scalars], 1)
 
 
@@ -85,7 +84,6 @@ class Epochs:
         return self._order.view(self.n_steps, self.size)[self._step - 1], self._weights[int(is_last)]
 
     def state(self) -> dict[str, Any]:
-        """The position within an epoch."""
         return {"order": self._order.clone(), "step": self._step}
 
     def load(self, state: dict[str, Any]) -> None:
@@ -256,7 +254,6 @@ class CheckpointFolder:
 
 
 def states_of(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the states of networks and optimizers, by name."""
     return copy.deepcopy({name: part.state_dict() for name, part in parts.items()})
 
 
@@ -426,7 +423,6 @@ def take_up(training: Stateful, course: Course) -> tuple[int, str]:
 
 
 def save_checkpoint(training: Stateful, step: int, digest: str, folder: CheckpointFolder) -> str:
-    """Write a checkpoint in the place of the last one; its digest."""
     random = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
     return folder.save(Checkpoint(digest, step, training.state(), random))
 

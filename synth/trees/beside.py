@@ -100,7 +100,6 @@ class Kin:
     ratios: Array
 
     def columns(self, column: TrainingColumn) -> Iterator[TrainingColumn]:
-        """What is learned: the values of their own, which way a value is drawn, and the ratio to each source."""
         yield column.taken(self.ways == 0)
         yield replace(
             column, codes=self.ways, size=len(self.sources) + 1, scores=None, ranks=None, widths=None
@@ -189,7 +188,6 @@ def _are_alone(attribute: Attribute, y: Array) -> NDArray[np.bool_]:
 
 
 def _shares(column: LineColumn, y: Array) -> tuple[float, ...]:
-    """The share of numbers that is on each step of a column."""
     return tuple(float(np.mean(y == np.rint(y / size) * size)) if len(y) else 0.0 for size, _ in column.ladder)
 
 
@@ -237,7 +235,6 @@ class RareClass:
     masses: Mapping[int, Array]
 
     def draw(self, attribute: Attribute, index: int, n: int, rng: np.random.Generator) -> tuple[NDArray[Any], Array]:
-        """Codes of a column in which it differs, and ranks within them; shape (n,) each."""
         mass = self.masses[index]
         cells = rng.choice(len(mass), n, p=mass / mass.sum())
         return attribute.group[cells], attribute.middle_ranks[cells]
@@ -250,7 +247,6 @@ class RareClass:
 
 
 def rare_codes(attribute: Attribute, codes: NDArray[Any], leaf: float) -> list[int]:
-    """Categories of the target that have too few rows for a leaf, and enough for a profile."""
     if attribute.edges is not None:
         return []
     counts = np.bincount(codes, minlength=attribute.size)[:OTHER]

@@ -81,11 +81,9 @@ class Marginal:
     counts: Array
 
     def table(self, rows: Features) -> Array:
-        """The chance of each code for each row, shape (n, size)."""
         return np.broadcast_to(self.counts / self.counts.sum(), (len(rows), len(self.counts)))
 
     def draw(self, rows: Features, rng: np.random.Generator) -> Codes:
-        """A code for each row, shape (n,)."""
         running = np.cumsum(self.counts)
         drawn = np.searchsorted(running, _below(rng, len(rows)) * running[-1], side="right")
         return np.asarray(drawn, dtype=np.int32)
@@ -110,7 +108,6 @@ class Boosters:
             raise ValueError("nodes do not halve what is left")
 
     def table(self, rows: Features) -> Array:
-        """The chance of each code for each row, shape (n, size)."""
         table = np.zeros((len(rows), self.size))
         table[:, self.order] = 1.0
         for node, (first, middle, end) in enumerate(self.nodes.tolist()):
@@ -155,12 +152,10 @@ class Refinement:
     shapes: Array
 
     def draw(self, rows: Features, codes: Codes, rng: np.random.Generator) -> Array:
-        """A rank for each row, in [0, 1], shape (n,)."""
         shapes = self.of_rows(rows, codes)
         return rng.beta(shapes[:, 0], shapes[:, 1])
 
     def of_rows(self, rows: Features, codes: Codes) -> Array:
-        """The parameters of the distribution of each row, shape (n, 2)."""
         return self.shapes[self.tree.leaves(_with_code(rows, codes))]
 
 
@@ -192,7 +187,6 @@ class Conditional:
     refinement: Refinement | None = None
 
     def features(self, rows: Features, rng: np.random.Generator) -> Features:
-        """The features as the trees of this column see them."""
         rows = _placed(rows, self.places)
         return rows if self.stack is None else self.stack.added(rows, rng)
 
@@ -216,7 +210,6 @@ class TrainingColumn:
     weights: Array = field(repr=False)
 
     def taken(self, rows: NDArray[np.bool_]) -> "TrainingColumn":
-        """The same of some rows."""
         scores, ranks, widths = (
             each if each is None else each[rows] for each in (self.scores, self.ranks, self.widths)
         )

@@ -90,7 +90,6 @@ class Forest:
 
     @cached_property
     def _followed(self) -> list[tuple[Any, Array]]:
-        """Each tree as scikit-learn follows it, and the values of its nodes."""
         from sklearn.tree._tree import NODE_DTYPE, Tree
 
         trees = []
@@ -132,7 +131,6 @@ class Growth:
 
     @property
     def leaf_rows(self) -> int:
-        """Rows of the smallest leaf of a booster, by the average unit."""
         return math.ceil(self.smallest_leaf * self.rows_a_unit)
 
     def boosted(self, rows: Features, response: Array, objective: Objective) -> Forest:

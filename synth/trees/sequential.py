@@ -91,7 +91,6 @@ class SequentialTrees:
         self, position: int, seen: Features, rows: CodedRows, classes: Classes, evidence: Evidence,
         rng: np.random.Generator,
     ) -> Array:  # fmt: skip
-        """Draw codes and ranks of a column; positions beside others, NaN elsewhere."""
         index = self.order[position]
         attribute, conditional = self.discretizer.attributes[index], self.conditionals[position - self.n_given]
         codes, beside = rows.codes, self.beside.get(index)
@@ -155,7 +154,6 @@ class SequentialTrees:
         return [(each, np.flatnonzero(classes == at)) for at, each in enumerate(self.rare)]
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data and arrays, for `from_arrays`."""
         arrays: dict[str, NDArray[Any]] = {}
         kept = {name: getattr(self, name) for name in KEPT}
         return {name: to_plain(each, arrays) for name, each in kept.items()}, arrays
@@ -164,7 +162,6 @@ class SequentialTrees:
     def from_arrays(
         cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
     ) -> Self:
-        """The distribution of the arrays that `to_arrays` made."""
         trees = cls(
             discretizer,
             **{name: from_plain(content[name], arrays, {part.__name__: part for part in PARTS}) for name in KEPT},
@@ -268,7 +265,6 @@ def _without_rare(
 
 
 def _ends(discretizer: Discretizer, order: Sequence[int], n_ratios: Mapping[int, int]) -> list[int]:
-    """The number of features before each column, and of all."""
     sizes = (n_features(discretizer.attributes[index]) + n_ratios.get(index, 0) for index in order)
     return list(itertools.accumulate(sizes, initial=0))
 
@@ -327,7 +323,6 @@ def _widths(attribute: Attribute, codes: Codes, ranks: Array | None) -> Array | 
 
 
 def to_plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-    """Plain data, with the names of arrays that are put beside it."""
     if isinstance(value, np.ndarray):
         name = str(len(arrays))
         arrays[name] = value
@@ -343,7 +338,6 @@ def to_plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
 
 
 def from_plain(content: Any, arrays: Mapping[str, NDArray[Any]], kinds: Mapping[str, type]) -> Any:
-    """The value of plain data that may be damaged."""
     if isinstance(content, list):
         return tuple(from_plain(each, arrays, kinds) for each in content)
     if not isinstance(content, dict):

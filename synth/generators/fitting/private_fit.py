@@ -157,8 +157,6 @@ def _with_spikes(schema: Schema, spikes: Mapping[str, Iterable[float]]) -> Schem
 
 @dataclass(frozen=True)
 class Merging:
-    """The merging of the cells of a number or time into codes."""
-
     n_bins: int
     spikes_apart: bool = False
 

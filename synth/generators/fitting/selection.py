@@ -138,7 +138,6 @@ class NoisyPairEvents(PlannedEvents):
 
 
 def noisy_pair_events(rho: float, schema: Schema) -> NoisyPairEvents:
-    """The events of all pairs at their share of the cost."""
     numbers = [len(pairs) for pairs in focused_and_others(schema)]
     shares = (FOCUS_SHARE, 1 - FOCUS_SHARE) if all(numbers) else (1.0, 1.0)
     focused, others = (
@@ -205,7 +204,6 @@ class NoisyPairs:
         return float(kept * np.abs(inner).sum())
 
     def coarse(self, pair: Clique, counts: np.ndarray) -> np.ndarray:
-        """Counts of a pair by the model's codes, merged into coarse ones."""
         return self.coarsening.merged(counts, tuple(map(self.coarsening.coarsest, pair)))
 
     def distances(self, table: Counts, scale: float) -> dict[Clique, float]:

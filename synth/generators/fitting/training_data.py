@@ -138,7 +138,6 @@ class TrainingTable:
         return len(self.rows)
 
     def under(self, schema: Schema) -> Self:
-        """The same rows, read under the schema with its measured domains."""
         return type(self)(self.rows.under(schema))
 
     def cell_counts(self, attributes: Sequence[Attribute]) -> list[Counted]:
@@ -152,7 +151,6 @@ class TrainingTable:
         ]
 
     def coded(self, discretizer: Discretizer) -> SpooledTable:
-        """The rows in the codes of a discretizer."""
         return SpooledTable.of(self.rows, discretizer)
 
     def entities(self) -> Counted:
@@ -166,7 +164,6 @@ class TrainingTable:
         return np.bincount(sizes, minlength=self.schema.max_rows_per_unit + 1)[1:]
 
     def category_counts(self, name: str) -> dict[Any, int]:
-        """Counts of the present values of a column of categories."""
         column: Any = self.schema.columns[name]
         plain: type[Any] = int if column.holds_whole_numbers else str
         counts: Counter[Any] = Counter()
@@ -199,7 +196,6 @@ class RowsElsewhere:
     """A table whose rows never come here: a private fit gets noisy counts of it."""
 
     def training(self, schema: Schema, *, in_order: bool = False) -> Any:
-        """What counts as a `TrainingTable` does, contributions bounded."""
         raise NotImplementedError
 
 
@@ -231,7 +227,6 @@ class MappedTable:
         return cls(table, schema, schema, secrets.randbits(64))
 
     def under(self, schema: Schema) -> Self:
-        """The same rows, read under the schema with its measured domains."""
         return replace(self, schema=schema)
 
     def cell_counts(self, attributes: Sequence[Attribute]) -> list[Counted]:
@@ -254,7 +249,6 @@ class MappedTable:
         return np.sum(self.map(methodcaller("place_counts", name, column, edges)), axis=0)
 
     def map(self, count: Callable[[TrainingTable], T]) -> list[T]:
-        """What is counted of each part of the rows."""
         return self.table.map(partial(_count, count, self.cast, self.schema, self.key), self.cast)
 
 
