@@ -47,17 +47,18 @@ class ConditionIndex:
     @classmethod
     def of(cls, encoded: Encoded, layout: Layout, device: torch.device, disk: Disk = TEMPORARY) -> Self:
         """The conditions of a table with a row at least, drawn by the logarithm of how often each code occurs."""
-        chosen, n = layout.whole, len(encoded)
+        chosen, n = np.array(layout.whole, dtype=np.int64), len(encoded)
         counts = [np.bincount(encoded.codes[:, index], minlength=layout.sizes[index]) for index in chosen]
         rows = disk((len(chosen) * n,), np.int32)
         for column, index in enumerate(chosen):
             rows[column * n : (column + 1) * n] = np.argsort(encoded.codes[:, index], kind="stable")
-        codes = [np.arange(layout.sizes[index]) + layout.offsets[index] for index in chosen]
-        n_rows = _joined(counts)
+        n_rows = np.concatenate([np.empty(0, np.int64), *counts])
+        span_of = np.repeat(chosen, [len(count) for count in counts])
+        within = np.concatenate([np.empty(0, np.int64), *(np.arange(len(count)) for count in counts)])
         parts: tuple[NDArray[Any], ...] = (
-            np.array(chosen, dtype=np.int64),
-            np.repeat(np.array(chosen, dtype=np.int64), [len(count) for count in counts]),
-            _joined(codes),
+            chosen,
+            span_of,
+            layout.offsets[span_of] + within,
             running_shares([np.log1p(count) for count in counts]).numpy(),
             rows,
             np.cumsum(n_rows) - n_rows,
@@ -87,10 +88,6 @@ class ConditionIndex:
     def one_hot(self, conditions: Tensor) -> Tensor:
         hot = torch.zeros(len(conditions), self.width, device=conditions.device)
         return hot.scatter_(1, conditions[:, None], 1.0)
-
-
-def _joined(parts: list[NDArray[Any]]) -> NDArray[np.int64]:
-    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 N_NORM_BATCHES = 100  # batches of fakes that tell the statistics of batch norm
@@ -185,7 +182,11 @@ class CtganTraining:
         order = torch.randperm(size, device=self.device)
         with torch.no_grad():
             fake = self._activated(self._logits(hot))
-            real = self.rows.encoded(*self.rows.take(self._matching(conditions, order)))
+            if self.conditions.width:
+                matching = self.conditions.matching(conditions.index_select(0, order))
+            else:
+                matching = torch.randint(len(self.rows), (size,), device=self.device)
+            real = self.rows.encoded(*self.rows.take(matching))
             rows = torch.cat([torch.cat([fake, real]), torch.cat([hot, hot.index_select(0, order)])], 1)
         loss, penalized = self.penalized(rows, torch.rand(size // self.spec.pac, 1, device=self.device))
         self._critic_adam.zero_grad()
@@ -213,11 +214,6 @@ class CtganTraining:
             return torch.empty(0, dtype=torch.int64), torch.empty(size, 0, device=self.device)
         conditions = self.conditions.draw(size)[0]
         return conditions, self.conditions.one_hot(conditions)
-
-    def _matching(self, conditions: Tensor, order: Tensor) -> Tensor:
-        if not self.conditions.width:
-            return torch.randint(len(self.rows), (self.spec.batch_size,), device=self.device)
-        return self.conditions.matching(conditions.index_select(0, order))
 
     def _inputs(self, hot: Tensor) -> Tensor:
         """Noise beside conditions."""

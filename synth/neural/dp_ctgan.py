@@ -154,10 +154,6 @@ class PairCritic:
         """Of pairs, above the diagonal, zero elsewhere; shape (n_codes, n_codes)."""
         return self.state.of_pairs
 
-    @property
-    def d_gradient(self) -> int:
-        return int(self._pairs.shape[1])
-
     def step(self, steps: StepRelease, fakes: Tensor) -> None:
         self.learn(self.gradient(steps), fakes)
 
@@ -278,7 +274,8 @@ class PrivateCtganTraining:
 
     @property
     def d_update(self) -> int:
-        return self.critic.d_gradient
+        """Numbers of a gradient: pairs of codes of different columns."""
+        return int(self.critic._pairs.shape[1])
 
     @contextmanager
     def _one_step(self) -> Iterator[None]:
