@@ -268,7 +268,7 @@ class Decoder(nn.Module):
 def released_shares(one_way: Sequence[NDArray[np.floating]], layout: Layout) -> Tensor:
     """The share of each code within its span, side by side; shape (n_codes,), float64.
 
-    >>> from synth.transforms.layout import Span
+    >>> from synth.neural.encoding import Span
     >>> released_shares([np.array([3.0, -1.0, 1.0])], Layout((Span("x", 3, True),))).tolist()
     [0.75, 0.0, 0.25]
     """

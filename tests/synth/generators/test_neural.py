@@ -334,7 +334,7 @@ def test_opacus_gives_a_working_fit(frame: pd.DataFrame, schema: Schema) -> None
 def test_neither_the_registry_nor_the_help_imports_torch() -> None:
     code = """import sys, synth.generators.registry as r
 [r.generator_class(n).with_epsilon() for n in r.names() if not n.startswith('sdv')]
-r.generator('ctgan', epsilon=1.0); import synth.generators.models.neural_model
+r.generator('ctgan', epsilon=1.0); import synth.generators.models.fitted
 sys.argv = ['understudy', '--help']
 from understudy.cli import main
 try: main()

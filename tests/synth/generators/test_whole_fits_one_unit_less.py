@@ -30,6 +30,7 @@ from synth.generators.fitting import private_fit, training_data
 from synth.generators.fitting.selection import ClassSearch
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable
 from synth.generators.marginal_generator import Mst
+from synth.generators.models import fitted
 from synth.generators.neural_generator import PrivateNetwork
 from synth.schema import Schema, build_schema
 from synth.table import conform
@@ -156,7 +157,7 @@ def told_by(model: Any) -> Any:
     if model is None:
         return None
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(marginal_model, "FITTED_ROWS", 100)
+        patch.setattr(fitted, "FITTED_ROWS", 100)
         model.save(Path(folder) / "model")
         files = {path.name: path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
         rows = model.sample(9, seed=1)
@@ -329,7 +330,7 @@ FAULTS: dict[str, Fault] = {
         "independent", "row",
     ),
     "values named whatever their count": (budget, "name_stable", _exact_values, "independent", "row"),
-    "k rows forgotten in measured domains": (columns, "domain_events", _of_one_row, "independent", "entity"),
+    "k rows forgotten in measured domains": (private_fit, "domain_events", _of_one_row, "independent", "entity"),
     "exact bounds": (private_fit, "measure_domain", _exact_bounds, "independent", "row"),
     "values counted twice": (
         TrainingTable, "value_counts", lambda self, name: {value: 2 * n for value, n in _values(self, name).items()},

@@ -313,7 +313,7 @@ def test_rows_in_files_are_encoded_as_those_in_memory_and_no_file_has_a_name(
 ) -> None:
     case = case_of("every_kind", "binned")
     expected = ENCODINGS[kind](case.frame, case.schema).apply(case.frame, np.random.default_rng(3))
-    monkeypatch.setattr(columns, "CHUNK_ROWS", 37)
+    monkeypatch.setattr("synth.neural.encoding.CHUNK_ROWS", 37)
     monkeypatch.setattr(spool, "MOST_IN_MEMORY", 0)
     for nameless in (True, False):  # Python knows a file system that makes none by its first refusal
         monkeypatch.setattr(tempfile, "_O_TMPFILE_WORKS", nameless)
