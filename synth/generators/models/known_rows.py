@@ -34,6 +34,7 @@ WAYS = ("exact", "weights", "direct", "merged")  # ways in which conditions are 
 if TYPE_CHECKING:
     from synth.generators.models.model import TableModel
 
+Balance = Mapping[str, Mapping[Any, float] | None]  # shares of the values of a column
 N_SHOWN = 8  # categories that a message lists at most
 MOST_DRAWS, MOST_CANDIDATES = 1_000, 50_000
 """Draws of a row until it is lawful, and rows that are drawn at a time beyond one for each."""
@@ -113,12 +114,7 @@ class KnownRows:
 
     @classmethod
     def given(
-        cls,
-        given: Any,
-        balance: Mapping[str, Mapping[Any, float] | None] | None,
-        n_rows: int,
-        model: "TableModel",
-        rng: np.random.Generator,
+        cls, given: Any, balance: Balance | None, n_rows: int, model: "TableModel", rng: np.random.Generator
     ) -> Self:
         """Rows from values by column, or a table of them with a row for each."""
         schema, read = model.schema, read_given({} if given is None else given, model.schema)
@@ -348,7 +344,7 @@ def _check_names(names: Sequence[str], schema: Schema) -> None:
 
 
 def _balanced(
-    balance: Mapping[str, Mapping[Any, float] | None], cells: pd.DataFrame, discretizer: Discretizer, schema: Schema
+    balance: Balance, cells: pd.DataFrame, discretizer: Discretizer, schema: Schema
 ) -> tuple[str, pd.Series, list[float]]:
     """A balanced column, its values and their shares."""
     if len(balance) > 1 or {*cells} & balance.keys():

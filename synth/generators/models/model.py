@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from synth.chunks import Part
 from synth.domain import Discretizer, plain_arrays
 from synth.dp.statement import PrivacyStatement, guarantee_words
-from synth.errors import JobError, ModelError, SchemaError
+from synth.errors import JobError, ModelError
 from synth.generators.models.constraints import draw_lawful, with_dependents
-from synth.generators.models.known_rows import GIVEN, WAYS, KnownRows, fill_in, read_given
+from synth.generators.models.known_rows import GIVEN, WAYS, Balance, KnownRows, fill_in, read_given
 from synth.generators.models.postprocess import finish, rows_wanted
 from synth.notebook import html_table
 from synth.output import whole_folder
-from synth.parsing import NotPlain, plain_json
+from synth.parsing import plain_json
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
 from synth.table.frames import Back
@@ -56,7 +56,7 @@ class Model(Protocol):
         *,
         seed: int | None = None,
         given: Any = None,
-        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
+        balance: Balance | None = None,
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
@@ -141,8 +141,7 @@ def save_model(
 
 
 def load_content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Schema, PrivacyStatement | None]:
-    """The content, arrays, schema and statement that `save_model` wrote."""
-    from safetensors import SafetensorError
+    """The content, arrays, schema and statement that `save_model` wrote; errors of any kind where it is damaged."""
     from safetensors.numpy import load_file
 
     if not (path / DESCRIPTION).is_file() or not (path / ARRAYS).is_file():
@@ -152,45 +151,23 @@ def load_content(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Sch
     for name, most in MOST_BYTES.items():
         if (path / name).stat().st_size > most:
             raise ModelError(f"the model in {str(path)!r} is damaged ({name} is too large); fit it again")
-    try:
-        content = plain_json((path / DESCRIPTION).read_bytes())
-        if content["format"] != FORMAT:
-            raise ModelError(
-                f"this version loads models of format={FORMAT}, not {str(content['format'])[:20]!r}; upgrade understudy"
-            )
-        schema = build_schema(content.pop("schema"))
-        if schema.measured or schema.spikes_measured:
-            raise ValueError("a model knows the domain of each column")
-        stated = content.pop("statement")
-        statement = None if stated is None else PrivacyStatement.from_dict(stated)
-        return content, load_file(path / ARRAYS), schema, statement
-    except (ModelError, SchemaError):
-        raise
-    except (
-        NotPlain,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-        SafetensorError,
-        OSError,
-    ) as error:
-        fault = error if isinstance(error, NotPlain) else type(error).__name__
-        raise ModelError(f"the model in {str(path)!r} is damaged ({fault}); fit it again") from None
+    content = plain_json((path / DESCRIPTION).read_bytes())
+    if content["format"] != FORMAT:
+        raise ModelError(
+            f"this version loads models of format={FORMAT}, not {str(content['format'])[:20]!r}; upgrade understudy"
+        )
+    schema, stated = build_schema(content.pop("schema")), content.pop("statement")
+    if schema.measured or schema.spikes_measured:
+        raise ValueError("a model knows the domain of each column")
+    statement = None if stated is None else PrivacyStatement.from_dict(stated)
+    return content, load_file(path / ARRAYS), schema, statement
 
 
 WRAPPER, BASE = "wrapper", "base"  # keys of a model around another: its wrapper's name, and the content of the other
 
 
 def save_around(
-    path: Path | str,
-    wrapper: str,
-    base: Any,
-    content: Content,
-    arrays: Arrays,
-    schema: Schema,
-    statement: PrivacyStatement | None,
+    path: Path | str, wrapper: str, base: Any, content: Content, arrays: Arrays, schema: Schema, statement: Any
 ) -> None:
     """Write a model around another one, whose arrays stand beside its own."""
     with tempfile.TemporaryDirectory() as folder:
@@ -235,7 +212,7 @@ class TableModel(ModelDisplay):
         *,
         seed: int | None = None,
         given: Any = None,
-        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
+        balance: Balance | None = None,
         progress: Progress = quiet,
         part: Part | None = None,
     ) -> pd.DataFrame:
@@ -256,13 +233,9 @@ class TableModel(ModelDisplay):
         return finish(learned, self.schema, self.entity_shares, rng, part, names)
 
     def learned_rows(
-        self,
-        n_rows: int,
-        rng: np.random.Generator,
-        given: Any = None,
-        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
+        self, n_rows: int, rng: np.random.Generator, given: Any = None, balance: Balance | None = None,
         part: Part | None = None,
-    ) -> pd.DataFrame:
+    ) -> pd.DataFrame:  # fmt: skip
         """Canonical rows of the learned columns that keep the constraints; conditions and errors as of `sample`."""
         if not (balance or (given is not None and len(given))):
             return draw_lawful(lambda n: with_dependents(self.drawn(n, rng), self.schema), n_rows, self.schema, part)
@@ -293,23 +266,18 @@ class TableModel(ModelDisplay):
         raise NotImplementedError
 
     def save(self, path: Path | str) -> None:
-        """Write the model as a new folder, whole or not at all."""
         content, arrays = self.taken_apart()
         save_model(path, content, arrays, self.schema, self.statement)
 
     def taken_apart(self) -> tuple[Content, Arrays]:
         """Plain data and arrays, for `load`."""
         description, arrays = self._described()
-        facts = {
-            "generator": self.name,
-            "default_rows": self.default_rows,
-            "entity_shares": self.entity_shares,
-            "parameters": None if self.parameters is None else dict(self.parameters),
-        }
-        return {**facts, **description}, arrays
+        facts = {"generator": self.name, "default_rows": self.default_rows, "entity_shares": self.entity_shares}
+        parameters = None if self.parameters is None else dict(self.parameters)
+        return {**facts, "parameters": parameters, **description}, arrays
 
     def _described(self) -> tuple[Content, Arrays]:
-        """Its own part of them."""
+        """Its own part of plain data and arrays."""
         raise NotImplementedError
 
 

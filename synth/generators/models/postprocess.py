@@ -27,7 +27,7 @@ from synth.constraints import Unique
 from synth.domain.constraint_checks import repeated
 from synth.errors import JobError, ModelError, OutputError
 from synth.generators.models.constraints import REJECTED
-from synth.generators.models.known_rows import GIVEN, WAYS
+from synth.generators.models.known_rows import GIVEN, WAYS, Balance
 from synth.output import check_new_folder, is_taken, sync, sync_all, unwritable
 from synth.progress import Progress, quiet
 from synth.row_order import order_of_identifiers, order_ranks
@@ -380,7 +380,7 @@ def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
     *,
     seed: int | None = None,
     given: Mapping[str, Any] | None = None,
-    balance: Mapping[str, Mapping[Any, float] | None] | None = None,
+    balance: Balance | None = None,
     rows_a_file: int = ROWS_A_FILE,
     force: bool = False,
     progress: Progress = quiet,
