@@ -49,8 +49,8 @@ def entity_of_rows(shares: np.ndarray, n_rows: int, rng: np.random.Generator) ->
 
 
 def group_rows(constant: pd.DataFrame, shares: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the rows in an order in which those of one entity follow each other and hold the same values, and
-    the entity of each; shape (n,) both. Entities come in random order, so that it tells nothing.
+    """Positions of the rows in an order in which those of one entity follow each other and agree, and the entity of
+    each; shape (n,) both. Entities come in random order, so that it tells nothing.
     """
     groups = row_groups(constant)
     of_entity, sizes = _cut(np.bincount(groups), shares, rng)
@@ -62,23 +62,17 @@ def group_rows(constant: pd.DataFrame, shares: np.ndarray, rng: np.random.Genera
     return rows[order], entity[order]
 
 
-def row_groups(constant: pd.DataFrame) -> np.ndarray:
+def row_groups(rows: pd.DataFrame) -> np.ndarray:
     """A number for every row, equal where all the values are, from zero on without gaps; shape (n,)."""
-    groups = np.zeros(len(constant), dtype=np.int64)
-    for _, series in constant.items():
-        numbers, n_values = _numbers(series)
-        groups = np.unique(groups * n_values + numbers, return_inverse=True)[1]
+    groups = np.zeros(len(rows), dtype=np.int64)
+    for _, series in rows.items():
+        if series.dtype == object:  # pandas takes texts for equal that differ after a NUL
+            known: dict[object, int] = {}
+            numbers = np.array([known.setdefault(value, len(known)) for value in series], dtype=np.int64)
+        else:
+            numbers = pd.factorize(series, use_na_sentinel=False)[0]
+        groups = np.unique(groups * (int(numbers.max(initial=0)) + 1) + numbers, return_inverse=True)[1]
     return groups
-
-
-def _numbers(series: pd.Series) -> tuple[np.ndarray, int]:
-    """A number for the value of every row, and how many there are."""
-    if series.dtype == object:
-        # pandas takes texts for equal that differ after a NUL.
-        known: dict[object, int] = {}
-        return np.array([known.setdefault(value, len(known)) for value in series], dtype=np.int64), len(known)
-    numbers, values = pd.factorize(series, use_na_sentinel=False)
-    return numbers, len(values)
 
 
 def _cut(rows_left: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -132,7 +126,7 @@ def deal(learned: pd.DataFrame, owner: np.ndarray, schema: Schema, rng: np.rando
         return owner
     values = _values(learned, tuple(name for name in key.columns if name != schema.entity), schema)
     constant = [name for name in schema.constant_in_entity if name in schema.learned]
-    groups = row_groups(learned[constant]) if constant else np.zeros(len(learned), dtype=np.int64)
+    groups = row_groups(learned[constant])
     owner = _swapped(owner, values, groups, rng)
     for group in np.unique(groups[_clashes(owner, values)]):
         rows = np.flatnonzero(groups == group)
