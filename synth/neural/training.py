@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -170,10 +170,7 @@ def secret_generator(device: torch.device) -> torch.Generator:
     return generator
 
 
-Device = Literal["auto", "cpu", "cuda"]
-
-
-def device_of(name: Device) -> torch.device:
+def device_of(name: str) -> torch.device:
     """The device of that name; "auto" is the GPU where there is one."""
     has_gpu = torch.cuda.is_available()
     if name == "cuda" and not has_gpu:
@@ -199,13 +196,11 @@ folder has made this file, and are never handed on.
 """
 
 
-class Checkpoint(NamedTuple):
-    """Training as it stood after some steps."""
+class Stateful(Protocol):
+    """What a checkpoint keeps: networks, optimizers and counters, as tensors and plain data."""
 
-    course: str
-    step: int
-    state: dict[str, Any]
-    random: list[torch.Tensor]
+    def state(self) -> dict[str, Any]: ...
+    def load(self, state: Mapping[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -214,21 +209,20 @@ class CheckpointFolder:
 
     folder: Path
 
-    def save(self, checkpoint: Checkpoint) -> str:
+    def save(self, training: Stateful, step: int, course: str) -> str:
         """Write a checkpoint in the place of the last one, whole and durable; its digest."""
-        path = self.folder / CHECKPOINT
-        with whole_file(path) as beside:
-            torch.save(checkpoint._asdict(), beside)
-            digest = _digest(beside)
-        return digest
+        random = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
+        with whole_file(self.folder / CHECKPOINT) as beside:
+            torch.save({"course": course, "step": step, "state": training.state(), "random": random}, beside)
+            return _digest(beside)
 
-    def load(self, course: str) -> tuple[Checkpoint, str] | None:
+    def load(self, course: str) -> tuple[dict[str, Any], str] | None:
         """The last checkpoint of a course, and its digest; `None` where there is none. Nothing in it is run."""
         path = self.folder / CHECKPOINT
         if not path.exists():
             return None
-        checkpoint = Checkpoint(**torch.load(path, weights_only=True, map_location="cpu"))
-        if checkpoint.course != course:
+        checkpoint: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+        if checkpoint["course"] != course:
             raise ModelError(f"the checkpoint {str(path)!r} is of another fit; name another folder or remove it")
         return checkpoint, _digest(path)
 
@@ -241,11 +235,6 @@ class CheckpointFolder:
             kept = [line for line in lines if line.endswith("\n") and _step(line) <= step]
             with whole_file(path) as beside:
                 beside.write_text("".join(kept), encoding="utf-8")
-
-    @property
-    def tallies(self) -> bool:
-        """True if the owner of the folder wants to know how often gradients were clipped."""
-        return (self.folder / CLIPPING).exists()
 
     def note(self, line: dict[str, Any], name: str = LOG) -> None:
         """Add a line to the log, or to the other file of lines."""
@@ -276,13 +265,6 @@ def _digest(path: Path) -> str:
 CHECKPOINT_S = 30.0  # seconds between two checkpoints of a training without privacy
 N_STRETCHES = 20
 """Stretches that private training is charged in: what is lost when it is cut short is one of them at most."""
-
-
-class Stateful(Protocol):
-    """What a checkpoint keeps: networks, optimizers and counters, as tensors and plain data."""
-
-    def state(self) -> dict[str, Any]: ...
-    def load(self, state: Mapping[str, Any]) -> None: ...
 
 
 class Training(Stateful, Protocol):
@@ -333,7 +315,7 @@ def train(training: Training, n_epochs: int, course: Course) -> None:
             seconds = round(now - started, 3)
             course.folder.note({"epoch": epoch, **losses, "seconds": seconds})
             if now - saved >= CHECKPOINT_S or epoch == n_epochs:
-                save_checkpoint(training, epoch, course.digest, course.folder)
+                course.folder.save(training, epoch, course.digest)
                 saved = time.monotonic()
 
 
@@ -368,7 +350,7 @@ def train_privately(
                 "sampling_rate": event.sampling_rate,
                 "seconds": round(time.monotonic() - started, 3),
             })  # fmt: skip
-            if course.folder.tallies:
+            if (course.folder.folder / CLIPPING).exists():
                 n_clipped, n_units = training.tally.taken()
                 course.folder.note({"step": target, "clipped": n_clipped, "units": n_units}, CLIPPING)
 
@@ -396,7 +378,7 @@ class _Stretches:
             if not self._training.finite:
                 raise _diverged(self._course.name, f"step={target}")
             if self._checkpoints is not None:
-                self._digest = save_checkpoint(self._training, target, self._course.digest, self._checkpoints)
+                self._digest = self._checkpoints.save(self._training, target, self._course.digest)
         return self._digest
 
     def confirm(self, target: int, kept: str) -> None:
@@ -414,17 +396,13 @@ def take_up(training: Stateful, course: Course) -> tuple[int, str]:
     if last is None:
         return 0, ""
     checkpoint, digest = last
-    training.load(checkpoint.state)
-    torch.set_rng_state(checkpoint.random[0])
-    if len(checkpoint.random) > 1 and torch.cuda.is_available():
-        torch.cuda.set_rng_state(checkpoint.random[1])
-    course.progress(f"going on after {checkpoint.step:,}", None)
-    return checkpoint.step, digest
-
-
-def save_checkpoint(training: Stateful, step: int, digest: str, folder: CheckpointFolder) -> str:
-    random = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
-    return folder.save(Checkpoint(digest, step, training.state(), random))
+    step, random = checkpoint["step"], checkpoint["random"]
+    training.load(checkpoint["state"])
+    torch.set_rng_state(random[0])
+    if len(random) > 1 and torch.cuda.is_available():
+        torch.cuda.set_rng_state(random[1])
+    course.progress(f"going on after {step:,}", None)
+    return step, digest
 
 
 def _epsilon_so_far(budget: Budget, event: SubsampledGaussianEvent, n_steps: int) -> float:

@@ -113,7 +113,7 @@ def test_a_loss_that_is_no_number_ends_training_with_a_sentence_and_keeps_the_la
         train_privately(PrivateWalk(diverge_at=5), STEPS, Budget(SCHEDULE), course(None))
     kept = CheckpointFolder(tmp_path).load("course")
     assert kept is not None
-    assert kept[0].step == 1
+    assert kept[0]["step"] == 1
 
 
 def test_a_checkpoint_of_another_fit_is_refused_and_left(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_private_training_loses_a_stretch_at_most_and_never_does_a_step_twice(
     first, second = PrivateWalk(break_at), PrivateWalk()
     cut_short(tmp_path, first)
     last = CheckpointFolder(tmp_path).load("course")
-    assert (0 if last is None else last[0].step) == kept
+    assert (0 if last is None else last[0]["step"]) == kept
     assert resumed(tmp_path, second) == [3]
     assert second.n_done == STEPS.count
 
@@ -186,9 +186,9 @@ def test_a_checkpoint_ahead_of_its_journal_is_charged_again_and_not_trained_agai
 ) -> None:
     save = CheckpointFolder.save
 
-    def killed_after(self: CheckpointFolder, checkpoint: Any) -> str:
-        digest = save(self, checkpoint)
-        if checkpoint.step == 9:
+    def killed_after(self: CheckpointFolder, training: Any, step: int, course: str) -> str:
+        digest = save(self, training, step, course)
+        if step == 9:
             raise KeyboardInterrupt
         return digest
 
