@@ -1,4 +1,9 @@
-"""The generator that public facts choose: one answer for whoever does not want to compare."""
+"""What public facts tell before a fit: the generator that `auto` chooses, and the error that noise will make.
+
+The forecast is of a column and of a pair. Estimation fits all measurements at once, keeps counts above zero, and the
+mechanisms pass over marginals that noise would fill: a model is as a rule closer to the table than the noise of a
+typical pair. What a model leaves out is not in these figures.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

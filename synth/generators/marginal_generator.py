@@ -1,7 +1,7 @@
-"""Marginal generators: their base (`aim`, `latent_class`, `mst`), and the simplest of them, columns on their own.
+"""Marginal generators: their base, columns on their own (`independent`), and a tree of pairs (`mst`).
 
-A fit measures one-way histograms, then further marginals, and estimates a distribution over codes from them.
-`independent` is right in each column, with nothing between them: the floor that every generator has to beat.
+A fit measures one-way histograms, then further marginals, and estimates a distribution over codes from them. `aim` and
+`latent_class` do so in modules of their own. `independent` is the floor that every generator has to beat.
 """
 
 import math
@@ -156,7 +156,10 @@ class MstEvents(MarginalEvents):
 
 
 class Mst(MarginalGenerator):
-    """Maximum spanning tree of noisy two-way marginals."""
+    """Maximum spanning tree of noisy two-way marginals: a tree chosen privately, and its marginals measured.
+
+    Source: McKenna, Miklau, Sheldon 2021 (2108.04978), Algorithm 1.
+    """
 
     name: ClassVar[str] = "mst"
     n_bins: int = Field(default=32, ge=2, le=1000, description="Codes of a number or time, about.")

@@ -1,7 +1,8 @@
-"""Encodings of a table's rows as codes and scalars, and the encoding by bins.
+"""Encodings of a table's rows as codes and scalars, which a network reads and makes: by bins, and by modes.
 
 By bins, every column is a span of the discretizer's codes, and nothing beside. The encoding holds what the discretizer
-holds. Where that was made of histograms with noise, it tells no more of the table than their statement says.
+holds. Where that was made of histograms with noise, it tells no more of the table than their statement says. By modes,
+categories are those that a column really takes, and numbers and times are told by their modes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,6 +1,7 @@
-"""The networks of CTGAN and TVAE, and the softmax over the spans of a row that they end in.
+"""The networks of CTGAN and TVAE, the softmax over the spans of a row that they end in, and released shares of codes.
 
-`Spans` takes all spans at once: no loop over columns, and shapes that never change.
+`Spans` takes all spans at once: no loop over columns, and shapes that never change. Released shares are known before
+training, and free to use.
 
 Source: Xu et al. 2019 (1907.00503), sections 4.3 and 4.4; equal to those of the library `ctgan` under its weights.
 """

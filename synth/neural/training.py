@@ -1,6 +1,7 @@
-"""The training loop: epochs without privacy, charged stretches of steps with it; device, log, checkpoints, a clear end.
+"""Training: batches on a device, epochs without privacy, charged stretches of steps with it; log, checkpoints, an end.
 
-A training that was cut short goes on from its last checkpoint on the disk.
+The shape of a batch of units depends on public numbers alone, so that it tells nothing of the units that were drawn. A
+training that was cut short goes on from its last checkpoint on the disk.
 """
 
 import copy

@@ -1,7 +1,8 @@
 """The distribution of one column given those before it: a balanced tree of binary boosters over its codes.
 
-Each booster gives the chance of the codes on its right. A number also has a *stack*, its boosted mean as one more
-feature. Its *refinement* places values within a code, by a beta distribution in each leaf of a CART.
+A column is seen by later ones as its codes and the places within them; a time also as hour, weekday and season. Each
+booster gives the chance of the codes on its right. A number also has a *stack*, its boosted mean as one more feature.
+Its *refinement* places values within a code, by a beta distribution in each leaf of a CART.
 
 Source: McCarter 2024 (UnmaskingTrees, 2407.05593) for balanced trees of boosters; Nowok, Raab & Dibben 2016 (synthpop)
 for CART; Wolpert 1992 for stacking.

@@ -1,4 +1,6 @@
-"""Sequential trees: a table's columns one after another, each given those before it.
+"""Sequential trees: a table's columns one after another, each given those before it, and how they are saved.
+
+A saved model is plain data and arrays: dataclasses by the names of their classes. Nothing in it is run.
 
 Source: synthpop (Nowok, Raab & Dibben 2016, "synthpop: Bespoke Creation of Synthetic Data in R").
 """

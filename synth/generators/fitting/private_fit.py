@@ -1,4 +1,10 @@
-"""The fit that private generators share: rows prepared, a plan calibrated, the domain and single columns measured."""
+"""The fit that private generators share: a plan calibrated, rows prepared, the domain and single columns measured.
+
+Bounds come from one noisy histogram over magnitudes or the calendar, categories and frequent values from stability
+histograms; what comes of them is a schema in which nothing is left to measure. Then one fine noisy histogram on public
+cells is the only look at a column on its own: cells merged by its noisy mass give the codes of the marginals, their
+one-way measurement, and the decoder of values within a code. All of that is post-processing.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,10 +1,14 @@
-"""Post-processing of drawn columns into a table: identifiers, personal data, entities, the order of columns.
+"""Post-processing of drawn columns into a table: identifiers, personal data, entities, the order of columns; and files.
 
 Entities get their rows by noisy shares of sizes. Columns that are constant within an entity are so in its rows: rows
 that agree in them go together, and a constant in which hardly any agree is that of the entity's first row. Rows are
 drawn without their entity. Where two rows of an entity share the rest of its key, such as one visit of a patient a
 day, rows change hands. They do so first at random. Where that does not do, the most frequent values go first, each to
 the entities with most rows left.
+
+Any number of rows is a folder of Parquet files, one table written in bounded memory. Each file is drawn from a child of
+the seed, as a part of the table (`synth.chunks`). Names and keys do not repeat from file to file, and an entity has all
+of its rows in one. What may not repeat is kept on disk, 8 bytes a value, one part in memory at a time.
 """
 
 import hashlib
