@@ -1,8 +1,8 @@
 """Generators: frozen specifications with `fit`, which gives a model with `sample` and `save`; and wrappers around them.
 
-A wrapper learns what its base does not. Extras bring them, by kind "wrapper". The name that one is registered by is that
-of its option among the parameters of a generator, where it takes one, and its mark in saved models. A base is fitted to
-rows under the schema of `inner`, from its own part of the budget.
+A wrapper learns what its base does not. Extras bring them, by kind "wrapper". The name that one is registered by is
+that of its option among the parameters of a generator, where it takes one, and its mark in saved models. A base is
+fitted to rows under the schema of `inner`, from its own part of the budget.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -3,14 +3,15 @@
 A number beside another is the same, or nearly a multiple of it, more often than chance. Codes and places within them
 tell a number by its neighbors on the line, and not that it is last month's value less two percent. So a number is a
 mixture. One part are values beside those of up to three columns before it, drawn as a ratio to these; the other are
-values of its own. Where ratios are more frequent than those to values of any other rows, their excess is the first part.
+values of its own. Where ratios are more frequent than those to values of any other rows, their excess is the first
+part.
 
-A rare class has too few rows for a leaf, and is drawn by a blurred profile. With at least `SHARE` of the rows of a leaf
-it is drawn first, and then its columns. Where it differs from all rows, a column has the mean and the spread of the
-class on the normal scale of all rows, or its frequent categories; the rest follow the columns before them as in any row.
-A mean has noise of twice its own standard error, and no cell is one member's own. That is no guarantee: over d columns
-that differ, who knows the class tells its n members from others of it with an AUC of Phi(sqrt(d / 10n)), .65 for 24
-columns and 16 members.
+A rare class has too few rows for a leaf, and is drawn by a blurred profile. With at least `SHARE` of the rows of a
+leaf it is drawn first, and then its columns. Where it differs from all rows, a column has the mean and the spread of
+the class on the normal scale of all rows, or its frequent categories; the rest follow the columns before them as in
+any row. A mean has noise of twice its own standard error, and no cell is one member's own. That is no guarantee: over d
+columns that differ, who knows the class tells its n members from others of it with an AUC of Phi(sqrt(d / 10n)), .65
+for 24 columns and 16 members.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
