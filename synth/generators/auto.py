@@ -17,7 +17,7 @@ from synth import extras
 from synth.domain import Discretizer
 from synth.domain.counts import has_coarse_codes
 from synth.dp.events import GaussianEvent
-from synth.dp.schedule import Plan, Schedule, require_declared
+from synth.dp.schedule import Schedule, require_declared
 from synth.errors import BudgetError, JobError
 from synth.generators.aim import Aim
 from synth.generators.base import Generator, PrivateGenerator, fit_model, unwrapped
@@ -49,14 +49,17 @@ class Auto(PrivateGenerator):
     name: ClassVar[str] = "auto"
 
     def chosen(self, schema: Schema) -> Generator:
-        return Trees() if self.epsilon is None else self._private(schema)[0]
+        return self._choose(schema)[0]
 
     def reason(self, schema: Schema) -> str:
-        if self.epsilon is None:
-            return "no epsilon is named, so that nothing is promised: its table may repeat what single rows say"
-        return self._private(schema)[1]
+        return self._choose(schema)[1]
 
-    def _private(self, schema: Schema) -> tuple[Aim | Independent | LatentClass, str]:
+    def _choose(self, schema: Schema) -> tuple[Generator, str]:
+        if self.epsilon is None:
+            return (
+                Trees(),
+                "no epsilon is named, so that nothing is promised: its table may repeat what single rows say",
+            )
         n_columns, signal = len(schema.modeled), self.signal(schema)
         alone = Independent(epsilon=self.epsilon, delta=self.delta)
         if n_columns == 1:
@@ -78,11 +81,12 @@ class Auto(PrivateGenerator):
 
     def _suits_few_marginals(self, schema: Schema) -> bool:
         columns = [schema.columns[name] for name in schema.modeled]
-        n_categorical = sum(column.is_categorical for column in columns)
-        levels = [len(column.levels) for column in columns]
-        is_between = TREE_SIGNAL[0] <= self.signal(schema) < TREE_SIGNAL[1]
-        is_categorical = n_categorical > CATEGORICAL_SHARE * len(columns) and max(levels, default=0) > MANY_LEVELS
-        return is_between and is_categorical and len(columns) > MANY_COLUMNS
+        return (
+            TREE_SIGNAL[0] <= self.signal(schema) < TREE_SIGNAL[1]
+            and len(columns) > MANY_COLUMNS
+            and sum(column.is_categorical for column in columns) > CATEGORICAL_SHARE * len(columns)
+            and max(len(column.levels) for column in columns) > MANY_LEVELS
+        )
 
     def signal(self, schema: Schema) -> float:
         """Units in standard deviations of the noise of a pair, had all pairs the whole budget; public."""
@@ -99,9 +103,6 @@ class Auto(PrivateGenerator):
         self.check(schema)
         chosen = self.chosen(schema)
         return chosen.schedule(schema) if isinstance(chosen, PrivateGenerator) else None
-
-    def plan(self, schema: Schema) -> Plan:
-        return self._private(schema)[0].plan(schema)
 
     def fit(self, train: Any, schema: Schema | None = None, **options: Any) -> Model:
         schema = self.schema_of_fit(schema)
