@@ -55,29 +55,29 @@ class Auto(PrivateGenerator):
         return self._choose(schema)[1]
 
     def _choose(self, schema: Schema) -> tuple[Generator, str]:
+        """The generator for tables of a schema, and why: the first rule that holds."""
         if self.epsilon is None:
-            return (
-                Trees(),
-                "no epsilon is named, so that nothing is promised: its table may repeat what single rows say",
-            )
+            why = "no epsilon is named, so that nothing is promised: its table may repeat what single rows say"
+            return Trees(), why
         n_columns, signal = len(schema.modeled), self.signal(schema)
-        alone = Independent(epsilon=self.epsilon, delta=self.delta)
-        if n_columns == 1:
-            return alone, "one column is to be learned, so that there are no pairs to measure"
-        if signal < LEAST_SIGNAL:
-            return alone, (
-                f"pairs drown in noise: all units are {signal:.2g} standard deviations of the noise of a pair, and a "
-                f"model of pairs takes {LEAST_SIGNAL:g}"
-            )
-        few = Aim(epsilon=self.epsilon, delta=self.delta)
-        if n_columns < FEW_COLUMNS:
-            return few, f"of {n_columns} columns a junction tree holds what matters, and sharper than classes do"
-        if any(wrapper.wraps(few, schema) for wrapper in extras.load("wrapper").values()):
-            return few, "rows are drawn given others, or beside texts, which a junction tree does exactly"
-        if self._suits_few_marginals(schema):
-            return few, "most columns are categories, and with so many levels few marginals say more than all pairs"
-        classes = LatentClass(epsilon=self.epsilon, delta=self.delta)
-        return classes, f"all {n_columns * (n_columns - 1) // 2} pairs are measured at once: none has to be left out"
+        alone, few, classes = (kind(epsilon=self.epsilon, delta=self.delta) for kind in (Independent, Aim, LatentClass))
+        drawn_given = any(wrapper.wraps(few, schema) for wrapper in extras.load("wrapper").values())
+        drowned = (
+            f"pairs drown in noise: all units are {signal:.2g} standard deviations of the noise of a pair, and a model "
+            f"of pairs takes {LEAST_SIGNAL:g}"
+        )
+        few_columns = f"of {n_columns} columns a junction tree holds what matters, and sharper than classes do"
+        categorical = "most columns are categories, and with so many levels few marginals say more than all pairs"
+        all_pairs = f"all {n_columns * (n_columns - 1) // 2} pairs are measured at once: none has to be left out"
+        rules: tuple[tuple[bool, Generator, str], ...] = (
+            (n_columns == 1, alone, "one column is to be learned, so that there are no pairs to measure"),
+            (signal < LEAST_SIGNAL, alone, drowned),
+            (n_columns < FEW_COLUMNS, few, few_columns),
+            (drawn_given, few, "rows are drawn given others, or beside texts, which a junction tree does exactly"),
+            (self._suits_few_marginals(schema), few, categorical),
+            (True, classes, all_pairs),
+        )
+        return next((chosen, why) for holds, chosen, why in rules if holds)
 
     def _suits_few_marginals(self, schema: Schema) -> bool:
         columns = [schema.columns[name] for name in schema.modeled]
