@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from synth.errors import JobError
-from synth.neural.encoding import Encoded, Layout, Match
+from synth.neural.encoding import Encoded, Layout
+from synth.neural.modes import Match
 from synth.neural.networks import Decoder, GeneratorNetwork, Spans
 
 BATCH = 8_192  # rows that a network makes at once

@@ -237,7 +237,8 @@ class MappedTable:
         return MappedCounts(self, discretizer)
 
     def rows_per_entity(self) -> Counted:
-        return np.sum(self.map(methodcaller("rows_per_entity")), axis=0)
+        counts: Counted = sum(self.map(methodcaller("rows_per_entity")))
+        return counts
 
     def category_counts(self, name: str) -> dict[Any, int]:
         return dict(sum(map(Counter, self.map(methodcaller("category_counts", name))), Counter[Any]()))
@@ -246,7 +247,8 @@ class MappedTable:
         return dict(sum(map(Counter, self.map(methodcaller("value_counts", name))), Counter[Any]()))
 
     def place_counts(self, name: str, column: Any, edges: np.ndarray) -> Counted:
-        return np.sum(self.map(methodcaller("place_counts", name, column, edges)), axis=0)
+        counts: Counted = sum(self.map(methodcaller("place_counts", name, column, edges)))
+        return counts
 
     def map(self, count: Callable[[TrainingTable], T]) -> list[T]:
         return self.table.map(partial(_count, count, self.cast, self.schema, self.key), self.cast)

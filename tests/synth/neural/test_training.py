@@ -26,7 +26,8 @@ from synth.errors import BudgetError, JobError, ModelError
 from synth.generators.models.known_rows import Candidates, accept_by_weight
 from synth.neural import training as loop
 from synth.neural.dp_sgd import ClipTally
-from synth.neural.encoding import Encoded, Layout, Match, Span
+from synth.neural.encoding import Encoded, Layout, Span
+from synth.neural.modes import Match
 from synth.neural.networks import Decoder, GeneratorNetwork
 from synth.neural.sampling import BATCH, CtganNetwork, RowMatch, TvaeNetwork, candidates, draw, settle
 from synth.neural.training import CHECKPOINT, LOG, CheckpointFolder, Course, seeded, train, train_privately
