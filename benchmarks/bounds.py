@@ -23,7 +23,7 @@ from benchmarks.runs import keep, read_kept
 from synth.declare import measurable
 from synth.dp.budget import Budget
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.columns import measure_domain
+from synth.generators.fitting.private_fit import measure_domain
 from synth.generators.fitting.training_data import TrainingTable, bound_contributions
 from synth.generators.registry import generator
 from synth.schema import Schema, build_schema

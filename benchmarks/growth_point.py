@@ -13,7 +13,7 @@ from typing import Any
 import synth
 from benchmarks.growth_table import FIRST_CATEGORIES, make_table
 from synth.generators import registry
-from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.models.fitted import MarginalModel
 from synth.marginals import LatentClasses
 
 EPSILON = 1.0

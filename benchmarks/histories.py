@@ -31,7 +31,7 @@ from evaluate.fidelity.dependence import Squares
 from evaluate.fidelity.samples import SYNTHETIC
 from evaluate.tables import Tables
 from synth.generators import registry
-from synth.generators.wrapper import fit_model
+from synth.generators.base import fit_model
 from synth.row_order import histories_of
 from synth.schema import Schema, build_schema
 from synth.table import conform

@@ -107,7 +107,7 @@ def draw_model(folder: Path, _n_rows: int, table: str | None) -> Callable[[], ob
 
 def write(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
     """The table itself, drawn from the model and written file by file."""
-    from synth.generators.models.chunked_output import write_rows
+    from synth.generators.models.postprocess import write_rows
     from synth.generators.registry import load_model
 
     model = load_model(folder / "model")
@@ -124,7 +124,7 @@ def read(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
 
 def fit(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
     """`mst` at epsilon 1, end to end."""
-    from synth.generators.mst import Mst
+    from synth.generators.marginal_generator import Mst
     from synth.split import split_table
 
     schema = _schema(folder, n_rows)

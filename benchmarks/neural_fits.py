@@ -120,9 +120,9 @@ def _encode_library(adult: Adult, train: pd.DataFrame) -> None:
 
 
 def _encode_ours(adult: Adult, train: pd.DataFrame) -> None:
+    from synth.neural.encoding import ModalEncoding
     from synth.observed import observe
     from synth.table import conform
-    from synth.transforms.mode_encoding import ModalEncoding
 
     rng = np.random.default_rng(0)
     rows = conform(train, adult.plain, part=True)

@@ -69,10 +69,10 @@ def memory_point(point: Point, adult: Adult) -> dict[str, Any]:
 
     from benchmarks.growth_table import make_table
     from synth.neural.ctgan import CtganSpec, CtganTraining
+    from synth.neural.encoding import ModalEncoding
     from synth.neural.tvae import TvaeSpec, TvaeTraining
     from synth.observed import observe
     from synth.table import conform
-    from synth.transforms.mode_encoding import ModalEncoding
 
     table, schema = make_table(point.rows, N_COLUMNS)
     scores, rng, watch = {"table_mib": peak_mib()}, np.random.default_rng(0), Watch()
@@ -114,10 +114,10 @@ def private_step(adult: Adult, way: str, device: Any) -> Callable[[], None]:
     from synth.dp.events import SubsampledGaussianEvent
     from synth.dp.mechanisms import Steps, SystemNoise
     from synth.generators.neural_generator import PrivateTvae
-    from synth.neural.batches import UnitIndex
+    from synth.neural.encoding import BinnedEncoding
+    from synth.neural.training import UnitIndex
     from synth.neural.tvae import PrivateTvaeSpec, PrivateTvaeTraining
     from synth.table import conform
-    from synth.transforms.encoding import BinnedEncoding
 
     encoding = BinnedEncoding(Discretizer.by_schema(adult.binned))
     encoded = encoding.apply(conform(adult.train, adult.binned, part=True), np.random.default_rng(0))

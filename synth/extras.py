@@ -8,7 +8,7 @@ Who reads a kind says what its objects are:
 
 - "generator" `synth.generators.registry`, "measure" and "measure on request" `evaluate.metrics`, "section"
   `reports.document`, "command" `understudy.cli`, "schema command" `understudy.cli.schemas`
-- "wrapper" `synth.generators.wrapper`, "audit" (by the name of its generator) `evaluate.privacy.audit.white_box`
+- "wrapper" `synth.generators.base`, "audit" (by the name of its generator) `evaluate.privacy.audit.white_box`
 - "trust" (a sentence) `synth.dp.statement`, "settings" (`Described`, by the key that tells such a file from others)
   `understudy.job.load`
 - "tracker" `understudy.job.spec`, "executor" and "counting" `understudy.executor`

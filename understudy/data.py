@@ -18,7 +18,7 @@ import pandas as pd
 from evaluate.text import MOST_NAMED, percent
 from synth.distribution import missing_extra
 from synth.errors import JobError, TableError, nearest
-from synth.generators.models.chunked_output import ROWS_A_FILE
+from synth.generators.models.postprocess import ROWS_A_FILE
 from synth.output import whole_folder
 from synth.schema import Schema
 from synth.split import split_table

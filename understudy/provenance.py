@@ -37,7 +37,7 @@ from evaluate.provenance import CountedAttempts, EvaluationCounts, Provenance
 from synth import extras
 from synth.distribution import VERSION
 from synth.errors import JobError, OutputError
-from synth.generators.models.model_folder import ARRAYS, DESCRIPTION
+from synth.generators.models.model import ARRAYS, DESCRIPTION
 from synth.parsing import GivenFile, plain_json
 from synth.row_hash import ContentSums, Table, content_sums
 from synth.schema import Schema

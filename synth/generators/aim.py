@@ -15,8 +15,7 @@ from synth.domain import Discretizer
 from synth.domain.counts import Coarsening
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
-from synth.generators.fitting.columns import COLUMNS
-from synth.generators.fitting.private_fit import Known, OneWay, PrivateFit, known_names, start_from
+from synth.generators.fitting.private_fit import COLUMNS, Known, OneWay, PrivateFit, known_names, start_from
 from synth.generators.fitting.selection import (
     CHOICES_FIELD,
     EXPONENTIAL,
@@ -38,8 +37,7 @@ from synth.marginals import Factor, MarkovRandomField, Measurement
 from synth.marginals.factor import CELLS_A_MB
 from synth.schema import Schema
 
-N_STAGES = 3
-"""The noise of a round shrinks from stage to stage, as annealing does, by steps that are fixed beforehand."""
+N_STAGES = 3  # the noise of a round shrinks from stage to stage, as annealing does, by steps that are fixed beforehand
 GROWTH = 2.0  # a round of one stage costs so many times what one of the stage before cost
 ROUNDS, ROUNDS_POWER = 0.085, 0.35
 """Rounds for each attribute, coarse ones included, are so many times this power of the signal. The signal is units of
@@ -119,7 +117,6 @@ class Aim(MarginalGenerator):
         return bool(self.choices == EXPONENTIAL)
 
     def row_plan(self, schema: Schema, n_known: int = 0) -> Callable[[float], AimEvents]:
-        """Columns, then choices and marginals stage by stage; all for the one column where there is no pair."""
         n_columns, k = len(schema.modeled) - n_known, schema.max_rows_per_unit
         if n_columns == 1 and not n_known:
             return lambda rho: AimEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k))
@@ -174,7 +171,6 @@ class Aim(MarginalGenerator):
     def _estimated(
         self, fit: PrivateFit, events: AimEvents, discretizer: Discretizer, one_way: OneWay, known: Known = ()
     ) -> MarkovRandomField:
-        """The junction tree after the last round."""
         coarsening = self._coarsening(fit, discretizer, one_way, known)
         coded = fit.train.coded(discretizer)
         table = coded.coarse(coarsening)
@@ -203,7 +199,6 @@ class Aim(MarginalGenerator):
     def _search(
         self, fit: PrivateFit, stages: Sequence[StageEvents], search: Search, one_way: OneWay, known: Known
     ) -> tuple[MarkovRandomField, list[Measurement]]:
-        """The model and all measurements after the last round."""
         measurements = list(one_way)
         model = search.estimate(measurements, start_from(known, search.table.domain))
         done, n_rounds, used = 0, sum(stage.marginals.count for stage in stages), self.columns_share

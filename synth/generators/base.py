@@ -1,19 +1,29 @@
-"""Generators: frozen specifications with `fit`, which gives a model with `sample` and `save`."""
+"""Generators: frozen specifications with `fit`, which gives a model with `sample` and `save`; and wrappers around them.
 
+A wrapper learns what its base does not. Extras bring them, by kind "wrapper". The name that one is registered by is
+that of its option among the parameters of a generator, where it takes one, and its mark in saved models. A base is
+fitted to rows under the schema of `inner`, from its own part of the budget.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
+from synth import extras
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import require_sampler
 from synth.dp.schedule import EPSILON_RANGE, Plan, Schedule, calibrate, resolve_delta
-from synth.errors import BudgetError, JobError, ModelError, SchemaError
-from synth.generators.fitting.columns import with_overhead
+from synth.errors import JobError, ModelError, SchemaError
+from synth.generators.fitting.private_fit import with_overhead
+from synth.generators.fitting.training_data import counted_source, find_relations
 from synth.generators.models.model import Model
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.schema.counted import in_rows_alone
+from synth.schema.counted import in_rows_alone, measured_as
 
 
 class Generator(BaseModel):
@@ -21,18 +31,15 @@ class Generator(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     name: ClassVar[str]
-    private: ClassVar[bool] = False
-    """True if a fit by its name may have an epsilon."""
-    unsaved: ClassVar[str | None] = None
-    """The reason why its models cannot be saved; `None`: they can."""
+    private: ClassVar[bool] = False  # True if a fit by its name may have an epsilon
+    unsaved: ClassVar[str | None] = None  # the reason why its models cannot be saved; `None`: they can
     counts_alone: ClassVar[bool] = False
     """True if a fit with epsilon reads a table by counts alone, which may be made where its rows are."""
     in_order: ClassVar[bool] = False
     """True if a fit needs the rows of each unit side by side, and a bounded one the first of them in their order."""
     resumes: ClassVar[bool] = False
     """True if a fit takes a `place`, a folder in which it keeps unfinished work or a log."""
-    composes: ClassVar[bool] = True
-    """True if a wrapper may learn more beside it, with a share of its budget."""
+    composes: ClassVar[bool] = True  # True if a wrapper may learn more beside it, with a share of its budget
 
     @classmethod
     def with_epsilon(cls) -> type["Generator"]:
@@ -40,7 +47,6 @@ class Generator(BaseModel):
         return cls
 
     def __hash__(self) -> int:
-        """A hash of all parameters, of which a table of weights has none of its own."""
         return hash((type(self), *(frozenset(x.items()) if isinstance(x, dict) else x for _, x in self)))
 
     @property
@@ -76,14 +82,13 @@ class Generator(BaseModel):
         return ()
 
     def check_saving(self) -> None:
-        """Refuse, before a fit, to save a model that cannot be saved."""
         if self.unsaved is not None:
             raise ModelError(f"generator={self.name!r} cannot be saved: {self.unsaved}")
 
     @classmethod
     def model_class(cls) -> type[Any]:
         """The class of its models, whose `load` takes the content, arrays, schema and statement of a saved one."""
-        from synth.generators.models.marginal_model import MarginalModel
+        from synth.generators.models.fitted import MarginalModel
 
         return MarginalModel
 
@@ -94,31 +99,28 @@ class Generator(BaseModel):
         """A model of the training table. `train`: *Sensitive*. Real rows: anything that `synth.fit` takes."""
         schema = self.schema_of_fit(schema)
         if not self.promises:
-            from synth.generators.fitting.training_data import find_relations
-
             train, schema = find_relations(train, schema)
-        taken: dict[str, Any] = {"seed": seed, "progress": progress}
-        taken |= ({"budget": budget} if isinstance(self, PrivateGenerator) else {}) | (
-            {"place": place} if self.resumes else {}
-        )
+        options: dict[str, Any] = {"seed": seed, "progress": progress}
+        if isinstance(self, PrivateGenerator):
+            options["budget"] = budget
+        if self.resumes:
+            options["place"] = place
         whole = self._held(schema)
         if (counted := whole.counted) is whole:
-            return self.fit_rows(train, whole, **taken)
-        from synth.generators.fitting.training_data import counted_source, under
-
+            return self.fit_rows(train, whole, **options)
         mapped = self.promises and self.counts_alone
         rows = counted_source(train, whole, promises=self.promises, mapped=mapped)
-        model: Model = under(self.fit_rows(rows, counted, **taken), whole)
-        return model
+        model: Any = self.fit_rows(rows, counted, **options)
+        fitted: Model = replace(model, schema=measured_as(whole, model.schema))
+        return fitted
 
     def schema_of_fit(self, schema: object) -> Schema:
-        """The schema that a fit was called with; anything else is refused, and what was meant is said."""
-        if isinstance(schema, Schema):
-            return schema
-        raise JobError(
-            f"generator({self.name!r}).fit takes the table, then its schema, and has schema={type(schema).__name__}; "
-            f"write fit(real, schema), or synth.fit(real, {self.name!r}), which infers one"
-        )
+        if not isinstance(schema, Schema):
+            raise JobError(
+                f"generator({self.name!r}).fit takes the table, then its schema, not a {type(schema).__name__}; write "
+                f"fit(real, schema), or synth.fit(real, {self.name!r}), which infers one"
+            )
+        return schema
 
     def counted(self, schema: Schema) -> Schema:
         """The schema of the rows that a fit counts: with what is left of modeled columns."""
@@ -133,7 +135,6 @@ class Generator(BaseModel):
         raise NotImplementedError
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters as plain data."""
         return self.model_dump(mode="json")
 
 
@@ -171,11 +172,172 @@ class PrivateGenerator(Generator):
 
     def calibrated(self, schema: Schema) -> Schedule:
         """The schedule of a generator with an epsilon, for rows of a schema as they are counted."""
-        if self.epsilon is None:
-            raise BudgetError(f"generator={self.name!r} has no epsilon to calibrate noise to; set one")
+        assert self.epsilon is not None
         delta = resolve_delta(self.delta, schema)
         return calibrate(self.whole_plan(schema, delta), self.epsilon, delta)
 
     def whole_plan(self, schema: Schema, delta: float) -> Plan:
         """The plan of a fit: the generator's own events, and what the schema makes necessary."""
         return with_overhead(self.plan(schema), schema, delta)
+
+
+class Wrapper(PrivateGenerator):
+    """A generator around another, whose name, epsilon and delta it has."""
+
+    files: ClassVar[tuple[str, ...]] = ()  # keys of its option that name files
+    base: SerializeAsAny[Generator]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _claim_of_base(cls, content: Any) -> Any:
+        base = content["base"]
+        return {**content, "epsilon": getattr(base, "epsilon", None), "delta": getattr(base, "delta", "auto")}
+
+    @classmethod
+    def wraps(cls, generator: Generator, schema: Schema) -> bool:
+        """True if a schema makes it necessary around a generator, without any option."""
+        return False
+
+    @classmethod
+    def load(
+        cls,
+        base: Model,
+        content: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        schema: Schema,
+        elsewhere: Mapping[str, str],
+    ) -> Model:
+        """A model that `save_around` wrote, around one of the base. `elsewhere`: as `load_model` has it."""
+        raise NotImplementedError
+
+    def inner(self, schema: Schema) -> Schema:
+        """The schema of the rows that the base learns."""
+        return schema
+
+    @classmethod
+    def unused(cls, generator: Generator, schema: Schema) -> tuple[str, ...]:
+        """Cautions on what it would learn, and is not around a composed generator to learn."""
+        return ()
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.base.name
+
+    @property
+    def in_order(self) -> bool:  # type: ignore[override]
+        return self.base.in_order
+
+    @property
+    def unsaved(self) -> str | None:  # type: ignore[override]
+        return self.base.unsaved
+
+    @property
+    def reads(self) -> Mapping[str, Path]:
+        """Files that a fit reads beside the table, by their parameters."""
+        return {}
+
+    @property
+    def shortcuts(self) -> Mapping[str, Any]:
+        """Parameters that change no noise, and make a fit short: for audits."""
+        return {}
+
+    @property
+    def clips(self) -> Mapping[str, float]:
+        """The norm that its steps of DP-SGD clip to, by their name."""
+        return {}
+
+    def unaudited(self, schema: Schema) -> tuple[str, ...]:
+        """What of a claim under a schema no stand-in of an audit has, in words."""
+        return ()
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy; what it has no field of its own for is of the base."""
+        own = {name for name in type(self).model_fields if name not in PrivateGenerator.model_fields}
+        base = (update or {}).get("base", self.base)
+        base = base.model_copy(update={name: each for name, each in (update or {}).items() if name not in own})
+        claim = {"epsilon": getattr(base, "epsilon", None), "delta": getattr(base, "delta", "auto")}
+        changed = {name: each for name, each in (update or {}).items() if name in own}
+        return super().model_copy(update={**changed, "base": base, **claim}, deep=deep)
+
+    def chosen(self, schema: Schema) -> Generator:
+        return self.model_copy(update={"base": compose(self.base, self.inner(schema))})
+
+    def check(self, schema: Schema) -> None:
+        if not self.base.composes:
+            raise JobError(f"nothing is learned beside generator={self.name!r}; leave the option for it out")
+        self.base.check(self.inner(schema))
+
+    def cautions(self, schema: Schema) -> tuple[str, ...]:
+        return self.base.cautions(self.inner(schema))
+
+    def counted(self, schema: Schema) -> Schema:
+        return self.base.counted(self.inner(schema))
+
+    def schedule(self, schema: Schema) -> Schedule | None:
+        chosen = self.chosen(schema)
+        return super().schedule(schema) if chosen == self else chosen.schedule(schema)  # type: ignore[attr-defined]
+
+    def whole_plan(self, schema: Schema, delta: float) -> Plan:
+        assert isinstance(self.base, PrivateGenerator)
+        return self.base.whole_plan(schema, delta)
+
+    def parameters(self) -> dict[str, Any]:
+        own = super().parameters()
+        return {**self.base.parameters(), **{name: own[name] for name in own if name in extras.entries("wrapper")}}
+
+
+def compose(generator: Generator, schema: Schema) -> Generator:
+    """The generator that fits tables of a schema, with the wrappers around it that the schema makes necessary."""
+    chosen = generator.chosen(schema)
+    if isinstance(chosen, Wrapper):
+        return chosen
+    needed = (wrapper for wrapper in extras.load("wrapper").values() if wrapper.wraps(chosen, schema))
+    return next((wrapper(base=chosen) for wrapper in needed), chosen)
+
+
+def cautions(generator: Generator, schema: Schema) -> tuple[str, ...]:
+    """Sentences on what is allowed and leaks, or counts for nothing; without a final stop."""
+    chosen = compose(generator, schema)
+    unused = [each for wrapper in extras.load("wrapper").values() for each in wrapper.unused(chosen, schema)]
+    if schema.order is not None and not chosen.in_order and not unused:
+        rows = f"generator={chosen.name!r} draws the rows of an entity independently"
+        unused.append(f"{rows}, and order={schema.order!r} counts for nothing")
+    return (*chosen.cautions(schema), *unused)
+
+
+def draws_in_order(generator: Generator, schema: Schema) -> bool:
+    """True if the generator, fitted under the schema, draws the rows of an entity one after another."""
+    return compose(unwrapped(generator), schema).in_order
+
+
+def wrappers(generator: Generator) -> Iterator[Wrapper]:
+    """Those around a generator, the outermost first."""
+    while isinstance(generator, Wrapper):
+        yield generator
+        generator = generator.base
+
+
+def unwrapped(generator: Generator) -> Generator:
+    return unwrapped(generator.base) if isinstance(generator, Wrapper) else generator
+
+
+def with_files(parameters: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """Parameters of a generator, with each file that an option of a wrapper names changed."""
+    changed = dict(parameters)
+    for option in parameters.keys() & extras.entries("wrapper").keys():
+        if isinstance(value := parameters[option], Mapping):
+            files = extras.load("wrapper")[option].files
+            named = {key: change(value[key]) for key in files if isinstance(value.get(key), str)}
+            changed[option] = {**value, **named}
+    return changed
+
+
+def fit_model(generator: Generator, train: Any, schema: Schema, **options: Any) -> Model:
+    """A model by the generator and the wrappers that its schema needs; `options` as `Generator.fit` has them."""
+    generator = compose(generator, schema)
+    model = generator.fit(train, schema, **options)
+    if model.statement is not None and getattr(generator, "epsilon", None) is None:
+        raise ModelError(
+            f"generator={generator.name!r} has no epsilon, and its model makes a claim; correct the generator"
+        )
+    return model

@@ -6,12 +6,10 @@ from typing import Any
 
 from synth.declare import assertions, declare_schema, measurable, unconfirmed
 from synth.errors import BudgetError, JobError, SchemaError, nearest
-from synth.generators.base import Generator
-from synth.generators.models.framed_model import FramedModel
-from synth.generators.models.model import Model
+from synth.generators.base import Generator, cautions, compose, fit_model
+from synth.generators.models.model import FramedModel, Model
 from synth.generators.registry import generator as specification
 from synth.generators.registry import names
-from synth.generators.wrapper import cautions, compose, fit_model
 from synth.infer import infer_schema
 from synth.progress import Progress, quiet, show, shown
 from synth.schema import Schema, build_schema
@@ -88,28 +86,22 @@ def fit(
 
 
 def _check(real: Any, schema: Any, generator: Any, seed: Any) -> None:
-    """Refuse what is plainly something else, and say what was meant."""
-    kinds = {what: type(value).__name__ for what, value in (("real", real), ("schema", schema), ("g", generator))}
-    for is_fault, words in (
-        (
-            isinstance(real, str) and real in names(),
-            f"real={real!r} is a generator's name, and the table comes first: fit(real, {real!r})",
-        ),
-        (isinstance(real, Schema | Generator), f"real is a {kinds['real']}, and the table comes first: fit(real, ...)"),
-        (str(generator).endswith(".toml"), f"{generator!r} is a file; read a schema by `synth.read_schema`"),
-        (
-            not isinstance(schema, Schema | None),
-            f"schema is a {kinds['schema']}; pass what synth.infer_schema or read_schema gives, or leave it out",
-        ),
-        (
-            not isinstance(generator, Generator | str | None),
-            f"generator is a {kinds['g']}; pass a name, such as 'trees', or what synth.generator gives",
-        ),
-        (not isinstance(seed, int | float | str), f"seed is a {type(seed).__name__}; give a whole number from 0"),
-        (type(seed) is not int or seed < 0, f"seed={seed!r} must be a whole number from 0"),
+    """Refuse what is plainly something else."""
+    if isinstance(real, Schema | Generator) or (isinstance(real, str) and real in names()):
+        kind, meant = ("generator's name", repr(real)) if isinstance(real, str) else (type(real).__name__, "...")
+        raise JobError(f"real is a {kind}, and the table comes first: fit(real, {meant})")
+    if str(generator).endswith(".toml"):
+        raise JobError(f"{generator!r} is a file; read a schema by `synth.read_schema`")
+    for name, value, kinds, remedy in (
+        ("schema", schema, Schema, "pass what synth.infer_schema or read_schema gives, or leave it out"),
+        ("generator", generator, Generator | str, "pass a name, such as 'trees', or what synth.generator gives"),
     ):
-        if is_fault:
-            raise JobError(words)
+        if not isinstance(value, kinds | None):
+            raise JobError(f"{name} is a {type(value).__name__}; {remedy}")
+    if type(seed) is not int or seed < 0:
+        is_shown = isinstance(seed, int | float | str)  # no cell of a table
+        words = f"seed={seed!r} must be" if is_shown else f"seed is a {type(seed).__name__}; give"
+        raise JobError(f"{words} a whole number from 0")
 
 
 def _declared(table: Table, n_units: int | None, public: Mapping[str, Any] | None) -> tuple[Schema, list[str]]:
@@ -119,7 +111,7 @@ def _declared(table: Table, n_units: int | None, public: Mapping[str, Any] | Non
     are among the lines. `table`: *Sensitive*.
     """
     if not isinstance(public, Mapping | None):
-        raise SchemaError(f"public={public!r} names no limits; write them by column, as {{'age': (0, 120)}}")
+        raise SchemaError(f"public is a {type(public).__name__}; write limits by column, as {{'age': (0, 120)}}")
     limits = dict(public or {})
     for name in limits:
         if name not in table.names:

@@ -21,8 +21,7 @@ from synth.domain import Discretizer
 from synth.domain.counts import MARK, CoarseCounts, Coarsening
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
-from synth.generators.fitting.columns import COLUMNS
-from synth.generators.fitting.private_fit import Known, OneWay, PrivateFit
+from synth.generators.fitting.private_fit import COLUMNS, Known, OneWay, PrivateFit
 from synth.generators.fitting.selection import ClassSearch, Weight, check_workload, column_weights
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
 from synth.generators.models.constraints import structural_zeros
@@ -32,8 +31,7 @@ from synth.schema import Schema
 from synth.schema.kinds import Column
 
 CHOICES, CHOSEN = "choices of marginals", "marginals that were chosen"
-EXACT_SIGNAL = 10_000.0
-"""Rows in standard deviations of a pair's noise, as a fit without noise takes them."""
+EXACT_SIGNAL = 10_000.0  # rows in standard deviations of a pair's noise, as a fit without noise takes them
 GROUPS, GROUPS_POWER, FEWEST_GROUPS, MOST_GROUPS = 0.57, 0.4, 4, 24
 """Coarse codes of a number are so many times this power of the signal, between these limits."""
 FINER = 3  # factor of the coarse codes of a number whose weight is above 1
@@ -54,8 +52,6 @@ ZERO_SIGMA, OPEN_SIGMA = 0.05, 1e9
 
 @dataclass(frozen=True)
 class ChosenEvents(PlannedEvents):
-    """The choices of marginals and the measurement of what they choose."""
-
     choices: SelectionEvent
     marginals: GaussianEvent
 
@@ -97,7 +93,6 @@ class LatentClass(MarginalGenerator):
         check_workload(self.workload, schema)
 
     def row_plan(self, schema: Schema, n_known: int = 0) -> Callable[[float], LatentClassEvents]:
-        """Columns, all pairs, choices, and what was chosen; all for the one column where there is no pair."""
         n_columns, k = len(schema.modeled), schema.max_rows_per_unit
         if n_columns == 1:
             return lambda rho: LatentClassEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k))
@@ -209,7 +204,6 @@ class LatentClass(MarginalGenerator):
     def _pairs(
         self, fit: PrivateFit, events: Mapping[float, GaussianEvent], table: CoarseCounts
     ) -> Iterator[Measurement]:
-        """All pairs of columns by their coarsest codes, each at the noise that its weight has."""
         weights, coarsest = self._pair_weights(fit.schema), table.coarsening.coarsest
         cliques = [(coarsest(first), coarsest(second)) for first, second in weights]
         for clique, weight, counts in zip(cliques, weights.values(), table.each(cliques), strict=True):

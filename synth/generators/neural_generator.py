@@ -20,24 +20,19 @@ from pydantic import Field, model_validator
 
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, PlannedEvents, SubsampledGaussianEvent, gaussian_of_rho
-from synth.errors import BudgetError, TableError
+from synth.errors import BudgetError
 from synth.generators.base import Generator, PrivateGenerator
-from synth.generators.fitting.columns import COLUMNS, Merging
-from synth.generators.fitting.private_fit import as_it_is, start
+from synth.generators.fitting.private_fit import COLUMNS, Merging, rows_and_shares, start
 from synth.generators.fitting.training_data import PrivateRows, units_of
-from synth.generators.models.neural_model import NeuralModel, require_torch
+from synth.generators.models.fitted import NeuralModel, require_torch
+from synth.neural.encoding import CHUNK_ROWS, BinnedEncoding, Encoded, Layout, ModalEncoding
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table.spool import Disk
-from synth.transforms.columns import CHUNK_ROWS
-from synth.transforms.encoding import BinnedEncoding
-from synth.transforms.layout import Encoded, Layout
-from synth.transforms.mode_encoding import ModalEncoding
 
 if TYPE_CHECKING:
-    from synth.neural.batches import UnitIndex
     from synth.neural.sampling import CtganNetwork, TvaeNetwork
-    from synth.neural.training import Course
+    from synth.neural.training import Course, UnitIndex
 
 STEPS = "steps of DP-SGD"  # their name in a statement
 EXPECTED_BATCH = (256, 4096)
@@ -95,22 +90,14 @@ class PlainNetwork(NetworkGenerator):
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, place: Path | None = None
     ) -> NeuralModel:
-        """A model of the training table. `train`: *Sensitive*. Real rows.
-
-        What does not fit into memory of the encoded ones is kept in a file without a name, in `place` or beside the
-        system's temporary files.
-        """
         from synth.neural import training as loop
 
         self.check(schema)
-        table, schema = as_it_is(train, schema)
-        if len(table) == 0:
-            raise TableError("a fit needs rows, and the table has none; give it a larger one")
-        rng, shares = np.random.default_rng(seed), None
-        if schema.entity is not None:
-            n_entities = table.rows_per_entity().astype(np.float64)
-            shares = tuple((n_entities / n_entities.sum()).tolist()) if n_entities.sum() else (1.0,)
+        table, schema, shares = rows_and_shares(train, schema)
+        rng = np.random.default_rng(seed)
         progress("encoding", None)
+        # What does not fit into memory of encoded rows is kept in a file without a name, in `place` or beside the
+        # system's temporary files.
         columns = table.columns(place)
         encoding = ModalEncoding.fit(columns, schema, rng)
         encoded, device, seed = encoding.apply(columns, rng), loop.device_of(self.device), int(rng.integers(2**63))
@@ -145,8 +132,7 @@ class NetworkEvents(PlannedEvents):
 class PrivateNetwork(NetworkGenerator, PrivateGenerator):
     """A network that is trained for some steps of DP-SGD, on codes that released histograms tell."""
 
-    usual_rate: ClassVar[float]
-    """Share of the units in a step's sample, of tables that are neither small nor large."""
+    usual_rate: ClassVar[float]  # share of the units in a step's sample, of tables that are neither small nor large
     steps: int = Field(default=1000, ge=1, le=1_000_000, description="Steps of DP-SGD.")
     sampling_rate: float | Literal["auto"] = Field(
         default="auto", description="Probability of a unit to be in a step's sample, in (0, 1]."
@@ -190,7 +176,6 @@ class PrivateNetwork(NetworkGenerator, PrivateGenerator):
         budget: Budget | None = None,
         place: Path | None = None,
     ) -> NeuralModel:
-        """A model of the training table, kept as a fit without epsilon keeps it. `train`: *Sensitive*. Real rows."""
         fit = start(self, train, schema, budget, progress, seed)
         shares, n_rows = fit.entity_shares()
         events = fit.planned(self.plan(fit.schema))
@@ -201,7 +186,6 @@ class PrivateNetwork(NetworkGenerator, PrivateGenerator):
         rows = PrivateRows(
             encoding.apply(columns, fit.rng),
             encoding.layout,
-            columns.disk,
             None if fit.schema.entity is None else fit.train.entities(),
             fit.schema.max_rows_per_unit,
             [measurement.values for measurement in one_way],
@@ -210,9 +194,8 @@ class PrivateNetwork(NetworkGenerator, PrivateGenerator):
             fit.budget,
         )
         network = self._trained(rows, place, progress)
-        return NeuralModel(
-            self.name, fit.schema, fit.statement(), n_rows, encoding, network, shares, self.parameters()
-        )  # fmt: skip
+        own = self.parameters()
+        return NeuralModel(self.name, fit.schema, fit.statement(), n_rows, encoding, network, shares, own)
 
     def _trained(self, rows: PrivateRows, place: Path | None, progress: Progress) -> "CtganNetwork | TvaeNetwork":
         from synth.neural.training import device_of, seeded, train_privately

@@ -19,15 +19,15 @@ from synth import extras
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError, UnderstudyError, nearest
 from synth.generators.base import Generator
-from synth.generators.models.model import Model
-from synth.generators.models.model_folder import BASE, WRAPPER, load_content
+from synth.generators.models.model import ARRAYS, BASE, WRAPPER, Arrays, Content, Model, load_content
+from synth.parsing import NotPlain
 from synth.schema import Schema, build_schema
 from synth.validation import sentence
 
 _CLASSES = {
     "auto": "synth.generators.auto:Auto",
     "independent": "synth.generators.marginal_generator:Independent",
-    "mst": "synth.generators.mst:Mst",
+    "mst": "synth.generators.marginal_generator:Mst",
     "aim": "synth.generators.aim:Aim",
     "latent_class": "synth.generators.latent_class:LatentClass",
     "trees": "synth.generators.trees:Trees",
@@ -131,22 +131,22 @@ def load_model(path: Path | str, **elsewhere: Path | str | None) -> Model:
     Raises:
         ModelError: the folder holds no model, a damaged one, or one of an unknown generator.
     """
-    content, arrays, schema, statement = load_content(Path(path))
+    from safetensors import SafetensorError
+
     moved = {name: str(folder) for name, folder in elsewhere.items() if folder is not None}
     try:
-        return _loaded(content, arrays, schema, statement, moved)
+        return _loaded(*load_content(Path(path)), moved)
     except UnderstudyError:
         raise
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError) as error:
-        raise ModelError(f"the model is damaged ({type(error).__name__}); fit it again") from None
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError, OSError) as error:
+        fault = error if isinstance(error, NotPlain) else type(error).__name__
+    except SafetensorError:
+        fault = ARRAYS
+    raise ModelError(f"the model in {str(path)!r} is damaged ({fault}); fit it again")
 
 
 def _loaded(
-    content: Mapping[str, Any],
-    arrays: Mapping[str, np.ndarray],
-    schema: Schema,
-    statement: PrivacyStatement | None,
-    elsewhere: Mapping[str, str],
+    content: Content, arrays: Arrays, schema: Schema, statement: PrivacyStatement | None, elsewhere: Mapping[str, str]
 ) -> Model:
     """A model, or the one that a wrapper put around another."""
     if (around := content.get(WRAPPER)) is not None:

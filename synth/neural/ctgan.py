@@ -15,13 +15,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.neural.batches import DeviceRows
-from synth.neural.networks import BETAS, Critic, GeneratorNetwork, Precision, products_in, widened
-from synth.neural.released import averaged, draw_codes, running_shares
+from synth.neural.encoding import Encoded, Layout
+from synth.neural.networks import (
+    BETAS,
+    Critic,
+    GeneratorNetwork,
+    Precision,
+    averaged,
+    draw_codes,
+    products_in,
+    running_shares,
+    widened,
+)
 from synth.neural.sampling import CtganNetwork
-from synth.neural.training import restore, states_of
+from synth.neural.training import DeviceRows, restore, states_of
 from synth.table.spool import TEMPORARY, Disk
-from synth.transforms.layout import Encoded, Layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,17 +47,18 @@ class ConditionIndex:
     @classmethod
     def of(cls, encoded: Encoded, layout: Layout, device: torch.device, disk: Disk = TEMPORARY) -> Self:
         """The conditions of a table with a row at least, drawn by the logarithm of how often each code occurs."""
-        chosen, n = layout.whole, len(encoded)
+        chosen, n = np.array(layout.whole, dtype=np.int64), len(encoded)
         counts = [np.bincount(encoded.codes[:, index], minlength=layout.sizes[index]) for index in chosen]
         rows = disk((len(chosen) * n,), np.int32)
         for column, index in enumerate(chosen):
             rows[column * n : (column + 1) * n] = np.argsort(encoded.codes[:, index], kind="stable")
-        codes = [np.arange(layout.sizes[index]) + layout.offsets[index] for index in chosen]
-        n_rows = _joined(counts)
+        n_rows = np.concatenate([np.empty(0, np.int64), *counts])
+        span_of = np.repeat(chosen, [len(count) for count in counts])
+        within = np.concatenate([np.empty(0, np.int64), *(np.arange(len(count)) for count in counts)])
         parts: tuple[NDArray[Any], ...] = (
-            np.array(chosen, dtype=np.int64),
-            np.repeat(np.array(chosen, dtype=np.int64), [len(count) for count in counts]),
-            _joined(codes),
+            chosen,
+            span_of,
+            layout.offsets[span_of] + within,
             running_shares([np.log1p(count) for count in counts]).numpy(),
             rows,
             np.cumsum(n_rows) - n_rows,
@@ -62,7 +71,6 @@ class ConditionIndex:
         return len(self.running)
 
     def draw(self, n: int) -> tuple[Tensor, Tensor]:
-        """Conditions, and the column of each among `spans`; int64 of shape (n,) both."""
         return draw_codes(self.running, len(self.spans), n)
 
     def matching(self, conditions: Tensor) -> Tensor:
@@ -78,13 +86,8 @@ class ConditionIndex:
         return tuple(count / count.sum() for count in counts)
 
     def one_hot(self, conditions: Tensor) -> Tensor:
-        """Shape: (n,), to (n, d_condition)."""
         hot = torch.zeros(len(conditions), self.width, device=conditions.device)
         return hot.scatter_(1, conditions[:, None], 1.0)
-
-
-def _joined(parts: list[NDArray[Any]]) -> NDArray[np.int64]:
-    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 N_NORM_BATCHES = 100  # batches of fakes that tell the statistics of batch norm
@@ -92,8 +95,6 @@ N_NORM_BATCHES = 100  # batches of fakes that tell the statistics of batch norm
 
 @dataclass(frozen=True)
 class CtganSpec:
-    """Training parameters of CTGAN."""
-
     d_latent: int = 128
     generator_widths: tuple[int, ...] = (256, 256)
     critic_widths: tuple[int, ...] = (256, 256)
@@ -148,15 +149,12 @@ class CtganTraining:
         return generator
 
     def network(self) -> CtganNetwork:
-        """What rows are drawn from."""
         return CtganNetwork(self.layout, self.sampled_generator().cpu(), self.conditions.frequencies())
 
     def state(self) -> dict[str, Any]:
-        """A copy of all that training goes on from, but for the state of torch's generators."""
         return {"n_done": self._n_done, **states_of(self._parts())}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state of the same spec and layout."""
         self._n_done = state["n_done"]
         restore(self._parts(), state)
 
@@ -184,7 +182,11 @@ class CtganTraining:
         order = torch.randperm(size, device=self.device)
         with torch.no_grad():
             fake = self._activated(self._logits(hot))
-            real = self.rows.encoded(*self.rows.take(self._matching(conditions, order)))
+            if self.conditions.width:
+                matching = self.conditions.matching(conditions.index_select(0, order))
+            else:
+                matching = torch.randint(len(self.rows), (size,), device=self.device)
+            real = self.rows.encoded(*self.rows.take(matching))
             rows = torch.cat([torch.cat([fake, real]), torch.cat([hot, hot.index_select(0, order)])], 1)
         loss, penalized = self.penalized(rows, torch.rand(size // self.spec.pac, 1, device=self.device))
         self._critic_adam.zero_grad()
@@ -212,11 +214,6 @@ class CtganTraining:
             return torch.empty(0, dtype=torch.int64), torch.empty(size, 0, device=self.device)
         conditions = self.conditions.draw(size)[0]
         return conditions, self.conditions.one_hot(conditions)
-
-    def _matching(self, conditions: Tensor, order: Tensor) -> Tensor:
-        if not self.conditions.width:
-            return torch.randint(len(self.rows), (self.spec.batch_size,), device=self.device)
-        return self.conditions.matching(conditions.index_select(0, order))
 
     def _inputs(self, hot: Tensor) -> Tensor:
         """Noise beside conditions."""

@@ -34,13 +34,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.neural.batches import UnitIndex
 from synth.neural.dp_sgd import Clipping, ClipTally, StepRelease, noisy_mean
-from synth.neural.networks import BETAS, GeneratorNetwork, Spans, is_finite
-from synth.neural.released import ReleasedConditions, averaged, released_shares
+from synth.neural.encoding import Layout
+from synth.neural.networks import (
+    BETAS,
+    GeneratorNetwork,
+    ReleasedConditions,
+    Spans,
+    averaged,
+    is_finite,
+    released_shares,
+)
 from synth.neural.sampling import CtganNetwork, match_one_way
-from synth.neural.training import restore, states_of
-from synth.transforms.layout import Layout
+from synth.neural.training import UnitIndex, restore, states_of
 
 LAST_RATE_SHARE = 0.02  # of a learning rate, at the end of the schedule
 RAREST_SHARE = 1e-3  # keeps the weight of rare codes in the matching loss finite
@@ -48,8 +54,6 @@ RAREST_SHARE = 1e-3  # keeps the weight of rare codes in the matching loss finit
 
 @dataclass(frozen=True)
 class PrivateCtganSpec:
-    """Training parameters; all of them public."""
-
     d_latent: int = 64
     generator_widths: tuple[int, ...] = (128, 128)
     generator_rate: float = 4e-3
@@ -82,7 +86,6 @@ class ReleasedGenerator:
 
     @torch.no_grad()
     def fakes(self) -> Tensor:
-        """Relaxed rows without a gradient; shape (n_fakes, n_codes)."""
         return self._relaxed(self._logits(self.conditions.draw(self._n_fakes)[0]))
 
     @torch.no_grad()
@@ -112,7 +115,6 @@ class ReleasedGenerator:
         return self.spans.gumbel_softmax(logits, self.spec.temperature)
 
     def set_rate(self, share: float) -> None:
-        """Learn at this share of the first rate."""
         self._adam.param_groups[0]["lr"] = share * self.spec.generator_rate
 
     @property
@@ -133,8 +135,7 @@ def rate_share(n_done: int, n_steps: int) -> float:
     return LAST_RATE_SHARE + (1 - LAST_RATE_SHARE) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
-LEAST_RATE = 0.005
-"""Of the critic's steps, which begin at 1 and are 1 / t at step t until they come to this."""
+LEAST_RATE = 0.005  # of the critic's steps, which begin at 1 and are 1 / t at step t until they come to this
 SCORE_WEIGHT = 40.0  # of the scores in the generator's loss
 
 
@@ -153,13 +154,7 @@ class PairCritic:
         """Of pairs, above the diagonal, zero elsewhere; shape (n_codes, n_codes)."""
         return self.state.of_pairs
 
-    @property
-    def d_gradient(self) -> int:
-        """Numbers of a gradient: pairs of codes of different columns."""
-        return int(self._pairs.shape[1])
-
     def step(self, steps: StepRelease, fakes: Tensor) -> None:
-        """Learn to tell real rows from fakes, on the draws of one step."""
         self.learn(self.gradient(steps), fakes)
 
     def gradient(self, steps: StepRelease) -> Tensor:
@@ -180,7 +175,6 @@ class PairCritic:
         self.weights[self._pairs[0], self._pairs[1]] += rate * ahead
 
     def scores(self, fakes: Tensor) -> Tensor:
-        """Of fakes, shape (n,), as the generator's loss takes them."""
         return SCORE_WEIGHT * ((fakes @ self.weights) * fakes).sum(1)
 
     def _clipped_sum(self, sampled: NDArray[np.int64]) -> Tensor:
@@ -246,7 +240,6 @@ class PrivateCtganTraining:
 
     @property
     def generator(self) -> GeneratorNetwork:
-        """The average of the generators on the way, to sample from."""
         average: GeneratorNetwork = self.maker.average
         return average
 
@@ -281,7 +274,8 @@ class PrivateCtganTraining:
 
     @property
     def d_update(self) -> int:
-        return self.critic.d_gradient
+        """Numbers of a gradient: pairs of codes of different columns."""
+        return int(self.critic._pairs.shape[1])
 
     @contextmanager
     def _one_step(self) -> Iterator[None]:

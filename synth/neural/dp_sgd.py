@@ -16,7 +16,8 @@ Source: Abadi et al. 2016 (1607.00133), Algorithm 1; Goodfellow 2015 (1510.01799
 import importlib.util
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -27,8 +28,7 @@ from torch import Tensor, nn
 
 from synth.distribution import missing_extra
 
-NORM_TOLERANCE = 1e-5
-"""By how much a norm may pass the bound, as a share of it, and still count as one that is on it."""
+NORM_TOLERANCE = 1e-5  # by how much a norm may pass the bound, as a share of it, and still count as one that is on it
 
 
 class ClipTally:
@@ -60,8 +60,7 @@ ROUNDING = 2.0**-22
 """Of the rows' norms together: how much larger the norm of a unit of several rows is taken to be, in quadrature."""
 Losses = Callable[[], Tensor]
 Backend = Literal["exact", "opacus"]
-LARGEST_NORM = 1e18
-"""Beyond it squares and factors leave what single precision can hold; NaN is beyond it, too."""
+LARGEST_NORM = 1e18  # beyond it squares and factors leave what single precision can hold; NaN is beyond it, too
 
 
 class StepRelease(Protocol):
@@ -142,46 +141,42 @@ class LinearRecord:
     outputs: Tensor
 
 
-class Recorder:
-    """Keeps what passes the linear layers of some networks while it is entered; every layer is passed once."""
+@contextmanager
+def recorded(layers: Sequence[nn.Linear]) -> Iterator[list[LinearRecord]]:
+    """What passes some linear layers within."""
+    records: list[LinearRecord] = []
 
-    def __init__(self, *networks: nn.Module) -> None:
-        self.layers = [m for network in networks for m in network.modules() if isinstance(m, nn.Linear)]
-        self.records: list[LinearRecord] = []
+    def keep(layer: nn.Linear, inputs: tuple[Tensor], outputs: Tensor) -> None:
+        records.append(LinearRecord(layer, inputs[0].detach(), outputs))
 
-    def __enter__(self) -> "Recorder":
-        self.records = []
-        self._handles = [layer.register_forward_hook(self._keep) for layer in self.layers]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for handle in self._handles:
+    handles = [layer.register_forward_hook(keep) for layer in layers]
+    try:
+        yield records
+    finally:
+        for handle in handles:
             handle.remove()
-
-    def _keep(self, layer: nn.Linear, inputs: tuple[Tensor], outputs: Tensor) -> None:
-        self.records.append(LinearRecord(layer, inputs[0].detach(), outputs))
 
 
 class ExactSums:
     """Clipped sums by `clipped_sums`."""
 
     def __init__(self, *networks: nn.Module, tally: ClipTally | None = None) -> None:
-        self._recorder, self._tally = Recorder(*networks), tally
+        self._layers = [m for network in networks for m in network.modules() if isinstance(m, nn.Linear)]
+        self._tally = tally
         self._parameters = [parameter for network in networks for parameter in network.parameters()]
-        of_layers = {id(p) for layer in self._recorder.layers for p in (layer.weight, layer.bias)}
-        if {id(p) for p in self._parameters} != of_layers:
+        if {id(p) for p in self._parameters} != {id(p) for layer in self._layers for p in (layer.weight, layer.bias)}:
             raise ValueError("exact clipping takes linear layers with biases only; set backend='opacus' for others")
 
     def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
-        with self._recorder as recorder:
+        with recorded(self._layers) as records:
             of_rows = losses()
-        records, layers = recorder.records, recorder.layers
-        if len(records) != len(layers) or {id(record.layer) for record in records} != {id(layer) for layer in layers}:
-            raise ValueError(f"each of n_layers={len(layers)} must be passed once; call each network once")
+        if sorted(id(record.layer) for record in records) != sorted(map(id, self._layers)):
+            raise ValueError(f"each of n_layers={len(self._layers)} must be passed once; call each network once")
         sums, norms = clipped_sums(of_rows, records, n_units, max_grad_norm)
         if self._tally is not None:
             self._tally.see(norms, max_grad_norm)
-        of_parameter = {id(p): part for p, part in zip(_parameters(records), sums, strict=True)}
+        passed = [p for record in records for p in (record.layer.weight, record.layer.bias)]
+        of_parameter = {id(p): part for p, part in zip(passed, sums, strict=True)}
         return torch.cat([of_parameter[id(p)].flatten().double() for p in self._parameters])
 
 
@@ -226,10 +221,6 @@ def _squared_norms(inputs: Tensor, gradient: Tensor) -> Tensor:
     return squared.clamp_min(0.0) + (ROUNDING * at_most).square()
 
 
-def _parameters(records: Sequence[LinearRecord]) -> list[nn.Parameter]:
-    return [p for record in records for p in (record.layer.weight, record.layer.bias)]
-
-
 class OpacusSums:
     """Clipped sums by Opacus' hooks, which are on the networks during a call and at no other time."""
 
@@ -239,11 +230,10 @@ class OpacusSums:
         self._networks = nn.ModuleList(networks)
 
     def __call__(self, losses: Losses, n_units: int, max_grad_norm: float) -> Tensor:
-        """Gradients that the parameters have stay as they are."""
-        parameters = self._trained()
-        gradients = [parameter.grad for parameter in parameters]
+        parameters = [parameter for parameter in self._networks.parameters() if parameter.requires_grad]
+        gradients = [parameter.grad for parameter in parameters]  # which stay as they are
         self._networks.zero_grad()  # or a backward pass would add to them
-        of_units = self._of_rows(losses)
+        of_units = self._of_rows(losses, parameters)
         if len(of_units[0]) > n_units:
             of_units = [of_rows.view(n_units, -1, *of_rows.shape[1:]).sum(1) for of_rows in of_units]
         for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -258,10 +248,7 @@ class OpacusSums:
             of_units = [torch.where(counts.view(-1, *[1] * (part.ndim - 1)), part, 0.0) for part in of_units]
         return torch.cat([(factors.to(part.dtype) @ part.flatten(1)).double() for part in of_units])
 
-    def _trained(self) -> list[nn.Parameter]:
-        return [parameter for parameter in self._networks.parameters() if parameter.requires_grad]
-
-    def _of_rows(self, losses: Losses) -> list[Tensor]:
+    def _of_rows(self, losses: Losses, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
         """The gradient of each row's loss by each parameter, shape (n_rows, ...)."""
         from opacus import GradSampleModule
 
@@ -271,7 +258,7 @@ class OpacusSums:
                 # The first layer's input is data, by which nobody takes a gradient.
                 warnings.filterwarnings("ignore", message="Full backward hook is firing", category=UserWarning)
                 losses().sum().backward()
-            return [parameter.grad_sample for parameter in self._trained()]
+            return [parameter.grad_sample for parameter in parameters]
         finally:
             hooked.to_standard_module()
 

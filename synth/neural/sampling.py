@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from synth.errors import JobError
+from synth.neural.encoding import Encoded, Layout
+from synth.neural.modes import Match
 from synth.neural.networks import Decoder, GeneratorNetwork, Spans
-from synth.transforms.encoding import Match
-from synth.transforms.layout import Encoded, Layout
 
 BATCH = 8_192  # rows that a network makes at once
-SCALAR_DEVIATION = 0.025
-"""The tolerance of a scalar that is asked for: a tenth of its bell's standard deviation."""
+SCALAR_DEVIATION = 0.025  # the tolerance of a scalar that is asked for: a tenth of its bell's standard deviation
 
 
 @dataclass(frozen=True)
@@ -134,7 +133,6 @@ def candidates(network: Network, match: Mapping[int, RowMatch], n: int) -> tuple
 
 
 def settle(network: Network, raw: Tensor, rows: NDArray[np.intp]) -> Encoded:
-    """Codes and scalars of some rows, drawn from what a network says."""
     n_codes, spans = network.layout.n_codes, Spans(network.layout)
     with torch.inference_mode():
         raw = raw[torch.from_numpy(rows)]
@@ -198,7 +196,6 @@ NETWORK, SHARES, DEVIATIONS = "network.", "shares.", "deviations"
 
 
 def to_arrays(network: Network) -> dict[str, NDArray[Any]]:
-    """Everything that rows are drawn from, by name."""
     if isinstance(network, CtganNetwork):
         extra = {f"{SHARES}{index}": share for index, share in enumerate(network.shares)}
         return {**_weights(network.generator), **extra}

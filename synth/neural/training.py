@@ -1,21 +1,26 @@
-"""The training loop: epochs without privacy, charged stretches of steps with it; device, log, checkpoints, a clear end.
+"""Training: batches on a device, epochs without privacy, charged stretches of steps with it; log, checkpoints, an end.
 
-A training that was cut short goes on from its last checkpoint on the disk.
+The shape of a batch of units depends on public numbers alone, so that it tells nothing of the units that were drawn. A
+training that was cut short goes on from its last checkpoint on the disk.
 """
 
 import copy
 import hashlib
 import json
 import math
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
+import numpy as np
+import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from synth.dp.accounting import epsilon_pld
@@ -24,13 +29,149 @@ from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import Steps
 from synth.errors import BudgetError, JobError, ModelError
 from synth.neural.dp_sgd import ClipTally
+from synth.neural.encoding import Encoded, Layout
+from synth.neural.networks import Spans
 from synth.output import whole_file
 from synth.progress import Progress
 
-Device = Literal["auto", "cpu", "cuda"]
+
+class DeviceRows:
+    """A table on a device: small whole numbers and scalars, made into a network's input when a batch needs it.
+
+    On a processor what lies in a file stays there: its pages are read as batches ask for them.
+    """
+
+    def __init__(self, encoded: Encoded, layout: Layout, device: torch.device) -> None:
+        self.spans = Spans(layout).to(device)
+        self.codes = torch.from_numpy(np.ascontiguousarray(encoded.codes)).to(device)
+        self.scalars = torch.from_numpy(np.ascontiguousarray(encoded.scalars, dtype=np.float32)).to(device)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Codes and scalars of some rows. Shape: (n,), to int64 (n, n_spans) and (n, n_scalars)."""
+        return self.codes.index_select(0, index).long(), self.scalars.index_select(0, index)
+
+    def encoded(self, codes: Tensor, scalars: Tensor) -> Tensor:
+        return torch.cat([self.spans.one_hot(codes), scalars], 1)
 
 
-def device_of(name: Device) -> torch.device:
+class Epochs:
+    """Batches of rows that go through a table once an epoch, in an order drawn anew for each.
+
+    All have the same size, so that shapes never change: the last of an epoch is filled with rows of weight 0. A table
+    smaller than a batch is one batch.
+    """
+
+    def __init__(self, n: int, batch_size: int, device: torch.device) -> None:
+        self._n, self.size = n, min(n, batch_size)
+        self.n_steps = -(-n // self.size)
+        self._step = self.n_steps
+        self._order = torch.arange(self.n_steps * self.size, device=device) % n
+        real = torch.arange(self.size, device=device) < n - (self.n_steps - 1) * self.size
+        real = torch.stack([torch.ones_like(real), real]).float()
+        self._weights = real / real.sum(1, keepdim=True)
+
+    def draw(self) -> tuple[Tensor, Tensor]:
+        """The rows of the next batch, and their weights, which add up to 1; shape (size,) both."""
+        if self._step == self.n_steps:
+            self._order = torch.empty_like(self._order)
+            torch.randperm(self._n, out=self._order[: self._n])
+            self._order[self._n :] = self._order[: len(self._order) - self._n]
+            self._step = 0
+        self._step += 1
+        is_last = self._step == self.n_steps
+        return self._order.view(self.n_steps, self.size)[self._step - 1], self._weights[int(is_last)]
+
+    def state(self) -> dict[str, Any]:
+        return {"order": self._order.clone(), "step": self._step}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self._order, self._step = state["order"].to(self._order.device, copy=True), int(state["step"])
+
+
+WORDS_AT, N_WORDS = 24, 624
+"""Of a Mersenne Twister's state as torch writes it: the byte at which its words begin, and how many there are. Each has
+32 bits and takes 8 bytes."""
+
+
+class Batch(NamedTuple):
+    """Some units' rows, each unit's side by side, padded."""
+
+    codes: Tensor  # *Sensitive*, int64, shape (size * k, n_spans); 0 where there is no row
+    mask: Tensor  # *Sensitive*, where there is a row, shape (size * k,)
+
+
+@dataclass(frozen=True, eq=False)
+class UnitIndex:
+    """A table's rows by unit; the codes stay as and where they are.
+
+    Draws for a row (latent noise) are made anew for every row of every sample, each on its own, from
+    `secret_generator`. A unit less then leaves the others' draws as likely as they were, and the clip bounds what it
+    moves. Shared draws, or draws that an observer knows, would shift from one row to the next where a unit is gone.
+    Nothing would bound that.
+    `codes`: *Sensitive*. Shape (n, n_spans), integers.
+    `first_row`: *Sensitive*. The rank in `order` of each unit's first row, shape (n_units,); `None`: its own number.
+    `n_rows`: *Sensitive*. How many rows each unit has, from 0 to `max_rows_per_unit`, shape (n_units,).
+    `order`: *Sensitive*. The rows, those of each unit side by side, shape (n,); `None`: they are so already.
+    """
+
+    codes: Tensor
+    first_row: NDArray[np.int64] | None
+    n_rows: NDArray[np.int64]
+    max_rows_per_unit: int = 1
+    order: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.n_rows)
+
+    @classmethod
+    def of(cls, encoded: Encoded, entity_ids: NDArray[np.generic] | None = None, max_rows_per_unit: int = 1) -> Self:
+        """The units of a table.
+        `entity_ids`: *Sensitive*. Whose each row is, shape (n,); rows of nobody are left out. None: each row is a unit.
+        """
+        codes = torch.from_numpy(np.ascontiguousarray(encoded.codes))
+        if entity_ids is None:
+            return cls(codes, None, np.broadcast_to(np.int64(1), len(codes)))
+        owner, entities = pd.factorize(entity_ids)
+        sizes = np.bincount(owner[owner >= 0], minlength=len(entities)).astype(np.int64)
+        first_row = np.cumsum(sizes) - sizes + np.count_nonzero(owner < 0)
+        kept = np.minimum(sizes, max_rows_per_unit)
+        return cls(codes, first_row, kept, max_rows_per_unit, np.argsort(owner, kind="stable"))
+
+    def to(self, device: torch.device) -> "UnitIndex":
+        return replace(self, codes=self.codes.to(device))
+
+    def batch(self, units: NDArray[np.int64], size: int) -> Batch:
+        """The rows of some units. `units`: *Sensitive*. Which, shape (at most size,)."""
+        rank = np.arange(self.max_rows_per_unit)
+        index = np.full((size, len(rank)), -1, dtype=np.int64)
+        first = units if self.first_row is None else self.first_row[units]
+        is_row = rank < self.n_rows[units, None]
+        rows = (first[:, None] + rank)[is_row]
+        index[: len(units)][is_row] = rows if self.order is None else self.order[rows]
+        chosen = torch.from_numpy(index.ravel()).to(self.codes.device)
+        mask = chosen >= 0
+        if len(self.codes) == 0:
+            return Batch(chosen.new_zeros(len(chosen), self.codes.shape[1]), mask)
+        return Batch(self.codes.index_select(0, chosen.clamp_min(0)).long() * mask[:, None], mask)
+
+
+def secret_generator(device: torch.device) -> torch.Generator:
+    """A generator for what is drawn for rows: its state is the operating system's, and no checkpoint holds it."""
+    generator = torch.Generator(device)
+    generator.manual_seed(secrets.randbits(63))
+    if device.type == "cpu":
+        # Of a seed the processor's generator takes 32 bits, which can be tried out; its state holds 19,937.
+        state = generator.get_state()
+        words = np.frombuffer(secrets.token_bytes(4 * N_WORDS), dtype=np.uint32).astype(np.int64)
+        state[WORDS_AT : WORDS_AT + 8 * N_WORDS].view(torch.int64).copy_(torch.from_numpy(words))
+        generator.set_state(state)
+    return generator
+
+
+def device_of(name: str) -> torch.device:
     """The device of that name; "auto" is the GPU where there is one."""
     has_gpu = torch.cuda.is_available()
     if name == "cuda" and not has_gpu:
@@ -56,13 +197,11 @@ folder has made this file, and are never handed on.
 """
 
 
-class Checkpoint(NamedTuple):
-    """Training as it stood after some steps."""
+class Stateful(Protocol):
+    """What a checkpoint keeps: networks, optimizers and counters, as tensors and plain data."""
 
-    course: str
-    step: int
-    state: dict[str, Any]
-    random: list[torch.Tensor]
+    def state(self) -> dict[str, Any]: ...
+    def load(self, state: Mapping[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -71,21 +210,20 @@ class CheckpointFolder:
 
     folder: Path
 
-    def save(self, checkpoint: Checkpoint) -> str:
+    def save(self, training: Stateful, step: int, course: str) -> str:
         """Write a checkpoint in the place of the last one, whole and durable; its digest."""
-        path = self.folder / CHECKPOINT
-        with whole_file(path) as beside:
-            torch.save(checkpoint._asdict(), beside)
-            digest = _digest(beside)
-        return digest
+        random = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
+        with whole_file(self.folder / CHECKPOINT) as beside:
+            torch.save({"course": course, "step": step, "state": training.state(), "random": random}, beside)
+            return _digest(beside)
 
-    def load(self, course: str) -> tuple[Checkpoint, str] | None:
+    def load(self, course: str) -> tuple[dict[str, Any], str] | None:
         """The last checkpoint of a course, and its digest; `None` where there is none. Nothing in it is run."""
         path = self.folder / CHECKPOINT
         if not path.exists():
             return None
-        checkpoint = Checkpoint(**torch.load(path, weights_only=True, map_location="cpu"))
-        if checkpoint.course != course:
+        checkpoint: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+        if checkpoint["course"] != course:
             raise ModelError(f"the checkpoint {str(path)!r} is of another fit; name another folder or remove it")
         return checkpoint, _digest(path)
 
@@ -99,11 +237,6 @@ class CheckpointFolder:
             with whole_file(path) as beside:
                 beside.write_text("".join(kept), encoding="utf-8")
 
-    @property
-    def tallies(self) -> bool:
-        """True if the owner of the folder wants to know how often gradients were clipped."""
-        return (self.folder / CLIPPING).exists()
-
     def note(self, line: dict[str, Any], name: str = LOG) -> None:
         """Add a line to the log, or to the other file of lines."""
         with (self.folder / name).open("a", encoding="utf-8") as log:
@@ -111,7 +244,6 @@ class CheckpointFolder:
 
 
 def states_of(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the states of networks and optimizers, by name."""
     return copy.deepcopy({name: part.state_dict() for name, part in parts.items()})
 
 
@@ -134,13 +266,6 @@ def _digest(path: Path) -> str:
 CHECKPOINT_S = 30.0  # seconds between two checkpoints of a training without privacy
 N_STRETCHES = 20
 """Stretches that private training is charged in: what is lost when it is cut short is one of them at most."""
-
-
-class Stateful(Protocol):
-    """What a checkpoint keeps: networks, optimizers and counters, as tensors and plain data."""
-
-    def state(self) -> dict[str, Any]: ...
-    def load(self, state: Mapping[str, Any]) -> None: ...
 
 
 class Training(Stateful, Protocol):
@@ -191,7 +316,7 @@ def train(training: Training, n_epochs: int, course: Course) -> None:
             seconds = round(now - started, 3)
             course.folder.note({"epoch": epoch, **losses, "seconds": seconds})
             if now - saved >= CHECKPOINT_S or epoch == n_epochs:
-                save_checkpoint(training, epoch, course.digest, course.folder)
+                course.folder.save(training, epoch, course.digest)
                 saved = time.monotonic()
 
 
@@ -226,7 +351,7 @@ def train_privately(
                 "sampling_rate": event.sampling_rate,
                 "seconds": round(time.monotonic() - started, 3),
             })  # fmt: skip
-            if course.folder.tallies:
+            if (course.folder.folder / CLIPPING).exists():
                 n_clipped, n_units = training.tally.taken()
                 course.folder.note({"step": target, "clipped": n_clipped, "units": n_units}, CLIPPING)
 
@@ -254,7 +379,7 @@ class _Stretches:
             if not self._training.finite:
                 raise _diverged(self._course.name, f"step={target}")
             if self._checkpoints is not None:
-                self._digest = save_checkpoint(self._training, target, self._course.digest, self._checkpoints)
+                self._digest = self._checkpoints.save(self._training, target, self._course.digest)
         return self._digest
 
     def confirm(self, target: int, kept: str) -> None:
@@ -272,18 +397,13 @@ def take_up(training: Stateful, course: Course) -> tuple[int, str]:
     if last is None:
         return 0, ""
     checkpoint, digest = last
-    training.load(checkpoint.state)
-    torch.set_rng_state(checkpoint.random[0])
-    if len(checkpoint.random) > 1 and torch.cuda.is_available():
-        torch.cuda.set_rng_state(checkpoint.random[1])
-    course.progress(f"going on after {checkpoint.step:,}", None)
-    return checkpoint.step, digest
-
-
-def save_checkpoint(training: Stateful, step: int, digest: str, folder: CheckpointFolder) -> str:
-    """Write a checkpoint in the place of the last one; its digest."""
-    random = [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
-    return folder.save(Checkpoint(digest, step, training.state(), random))
+    step, random = checkpoint["step"], checkpoint["random"]
+    training.load(checkpoint["state"])
+    torch.set_rng_state(random[0])
+    if len(random) > 1 and torch.cuda.is_available():
+        torch.cuda.set_rng_state(random[1])
+    course.progress(f"going on after {step:,}", None)
+    return step, digest
 
 
 def _epsilon_so_far(budget: Budget, event: SubsampledGaussianEvent, n_steps: int) -> float:

@@ -18,22 +18,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.neural.batches import DeviceRows, Epochs, UnitIndex, secret_generator
 from synth.neural.dp_sgd import Backend, Clipping, ClipTally, StepRelease, clipped_sums_by, noisy_mean, write_gradients
-from synth.neural.networks import Decoder, Encoder, Precision, Spans, is_finite, products_in, widened
-from synth.neural.released import averaged, released_shares
+from synth.neural.encoding import Encoded, Layout
+from synth.neural.networks import (
+    Decoder,
+    Encoder,
+    Precision,
+    Spans,
+    averaged,
+    is_finite,
+    products_in,
+    released_shares,
+    widened,
+)
 from synth.neural.sampling import TvaeNetwork, match_one_way
-from synth.neural.training import restore, states_of
-from synth.transforms.layout import Encoded, Layout
+from synth.neural.training import DeviceRows, Epochs, UnitIndex, restore, secret_generator, states_of
 
-FIRST_DEVIATION, LEAST_DEVIATION, MOST_DEVIATION = 0.1, 0.01, 1.0
-"""Of a scalar around what the decoder says of it."""
+FIRST_DEVIATION, LEAST_DEVIATION, MOST_DEVIATION = 0.1, 0.01, 1.0  # of a scalar around what the decoder says of it
 
 
 @dataclass(frozen=True)
 class TvaeSpec:
-    """Training parameters of TVAE."""
-
     d_latent: int = 128
     encoder_widths: tuple[int, ...] = (128, 128)
     decoder_widths: tuple[int, ...] = (128, 128)
@@ -62,7 +67,6 @@ class TvaeTraining:
 
     @property
     def n_steps_per_epoch(self) -> int:
-        """Steps that go through all rows once; the last is filled up with rows that weigh nothing."""
         return self._epochs.n_steps
 
     def step(self) -> dict[str, Tensor]:
@@ -86,16 +90,13 @@ class TvaeTraining:
         return {"reconstruction": reconstruction.detach(), "divergence": divergence.detach()}
 
     def network(self) -> TvaeNetwork:
-        """What rows are drawn from."""
         return TvaeNetwork(self.layout, self.decoder.cpu().eval(), self.deviations.detach().cpu())
 
     def state(self) -> dict[str, Any]:
-        """A copy of all that training goes on from, but for the state of torch's generators."""
         more = {"deviations": self.deviations.detach().clone(), "epochs": self._epochs.state()}
         return {**states_of(self._parts()), **more}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a state of the same spec, layout and number of rows."""
         restore(self._parts(), state)
         with torch.no_grad():
             self.deviations.copy_(state["deviations"])
@@ -126,8 +127,6 @@ RAREST_SHARE = 1e-5  # below this a released share is noise
 
 @dataclass(frozen=True)
 class PrivateTvaeSpec:
-    """Training parameters; all of them public."""
-
     d_latent: int = 16
     encoder_widths: tuple[int, ...] = (128, 128)
     decoder_widths: tuple[int, ...] = (128, 128)
@@ -179,7 +178,6 @@ class PrivateTvaeTraining:
         return network
 
     def step(self, steps: StepRelease) -> None:
-        """Take one step of DP-SGD."""
         self._move(self.gradient(steps))
         self._follow()
 
@@ -208,11 +206,9 @@ class PrivateTvaeTraining:
 
     @property
     def d_update(self) -> int:
-        """Numbers of an update: one for each weight."""
         return sum(parameter.numel() for parameter in self._parameters)
 
     def put(self, weights: Tensor) -> None:
-        """Go to other weights, shape (d,), without learning."""
         with torch.no_grad():
             nn.utils.vector_to_parameters(weights.clone(), self._parameters)
 

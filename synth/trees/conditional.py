@@ -1,7 +1,8 @@
 """The distribution of one column given those before it: a balanced tree of binary boosters over its codes.
 
-Each booster gives the chance of the codes on its right. A number also has a *stack*, its boosted mean as one more
-feature. Its *refinement* places values within a code, by a beta distribution in each leaf of a CART.
+A column is seen by later ones as its codes and the places within them; a time also as hour, weekday and season. Each
+booster gives the chance of the codes on its right. A number also has a *stack*, its boosted mean as one more feature.
+Its *refinement* places values within a code, by a beta distribution in each leaf of a CART.
 
 Source: McCarter 2024 (UnmaskingTrees, 2407.05593) for balanced trees of boosters; Nowok, Raab & Dibben 2016 (synthpop)
 for CART; Wolpert 1992 for stacking.
@@ -14,18 +15,64 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
+from synth.domain.discretizer import MISSING, OTHER, Attribute
+from synth.schema.kinds.moments import DAY
 from synth.trees.forest import Array, Features, Forest, Growth
 
+NEVER = -1.0  # a feature of what is missing
+HOURS, DAYS, SEASONS = 1 / 12, 1.0, 31.0
+"""Days that the middle cell of a time lasts at most, else its hour, weekday or season is not to be seen."""
+YEAR = 365.25
+
+
 Codes = NDArray[np.int32]
-LEAST_BOOSTED = 80
-"""Rows from which on two sets of codes are told apart by features; fewer have their frequencies."""
+
+
+def is_unordered(attribute: Attribute) -> bool:
+    """True if a column's codes are categories in no order, of which there are more than two."""
+    column = attribute.column
+    return attribute.size > 2 and column.is_categorical and not (column.is_boolean or column.is_ordered)
+
+
+def n_features(attribute: Attribute) -> int:
+    return 1 + int(_calendar(attribute).shape[1])
+
+
+def compute_features(attribute: Attribute, codes: Codes, ranks: Array | None) -> Array:
+    """Codes, of numbers with the middle rank of the cell, and the calendar of a time; shape (n, n_features)."""
+    values = codes.astype(np.float64)
+    if is_unordered(attribute):
+        return values[:, np.newaxis]
+    cells = attribute.ranked(codes, np.full(len(codes), 0.5) if ranks is None else ranks)
+    if attribute.is_refined and ranks is not None:
+        values += attribute.middle_ranks[cells]
+    parts = np.column_stack([values, _calendar(attribute)[cells]])
+    parts[codes == attribute.size + MISSING] = NEVER
+    return parts
+
+
+def _calendar(attribute: Attribute) -> Array:
+    """Hour, weekday and day of the year of every cell, as far as cells are that short; shape (n_cells, 0 to 3)."""
+    parts = np.full((attribute.n_cells, 3), NEVER)
+    if attribute.edges is None or not attribute.column.is_time:
+        return parts[:, :0]
+    days = attribute.edges * (attribute.column.per_position / DAY)
+    middles, mass = (days[:-1] + days[1:]) / 2, attribute.mass[:OTHER]
+    order = np.argsort(np.diff(days))
+    width = np.diff(days)[order][np.searchsorted(np.cumsum(mass[order]), mass.sum() / 2)]
+    span = np.ptp(middles[mass > 0]) if mass.any() else 0.0
+    weekdays = (np.floor(middles) + 3) % 7  # the first of January 1970 was a Thursday
+    parts[:OTHER] = np.column_stack([middles % 1 * 24, weekdays, middles % YEAR])
+    return parts[:, [width <= HOURS and span > 1, width <= DAYS and span > DAYS, width <= SEASONS and span > YEAR]]
+
+
+LEAST_BOOSTED = 80  # rows from which on two sets of codes are told apart by features; fewer have their frequencies
 STACKED_CODES = 12  # codes of a number beyond which its mean is a feature
 MANY_CATEGORIES, MOST_DIRECTIONS = 8, 3
 """Categories, and codes of a column, from which on they are placed on more than one line; and lines at most."""
 N_FOLDS = 3  # of the mean that is stacked
 PRIOR_ROWS = 5.0  # rows by which the means of a category are drawn to those of all rows
-SMALLEST_CHANCE, SMALLEST_VARIANCE = 1e-9, 1e-4
-"""Of a side of a booster, and of a beta distribution."""
+SMALLEST_CHANCE, SMALLEST_VARIANCE = 1e-9, 1e-4  # of a side of a booster, and of a beta distribution
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +82,9 @@ class Marginal:
     counts: Array
 
     def table(self, rows: Features) -> Array:
-        """The chance of each code for each row, shape (n, size)."""
         return np.broadcast_to(self.counts / self.counts.sum(), (len(rows), len(self.counts)))
 
     def draw(self, rows: Features, rng: np.random.Generator) -> Codes:
-        """A code for each row, shape (n,)."""
         running = np.cumsum(self.counts)
         drawn = np.searchsorted(running, _below(rng, len(rows)) * running[-1], side="right")
         return np.asarray(drawn, dtype=np.int32)
@@ -64,7 +109,6 @@ class Boosters:
             raise ValueError("nodes do not halve what is left")
 
     def table(self, rows: Features) -> Array:
-        """The chance of each code for each row, shape (n, size)."""
         table = np.zeros((len(rows), self.size))
         table[:, self.order] = 1.0
         for node, (first, middle, end) in enumerate(self.nodes.tolist()):
@@ -109,12 +153,10 @@ class Refinement:
     shapes: Array
 
     def draw(self, rows: Features, codes: Codes, rng: np.random.Generator) -> Array:
-        """A rank for each row, in [0, 1], shape (n,)."""
         shapes = self.of_rows(rows, codes)
         return rng.beta(shapes[:, 0], shapes[:, 1])
 
     def of_rows(self, rows: Features, codes: Codes) -> Array:
-        """The parameters of the distribution of each row, shape (n, 2)."""
         return self.shapes[self.tree.leaves(_with_code(rows, codes))]
 
 
@@ -146,7 +188,6 @@ class Conditional:
     refinement: Refinement | None = None
 
     def features(self, rows: Features, rng: np.random.Generator) -> Features:
-        """The features as the trees of this column see them."""
         rows = _placed(rows, self.places)
         return rows if self.stack is None else self.stack.added(rows, rng)
 
@@ -170,7 +211,6 @@ class TrainingColumn:
     weights: Array = field(repr=False)
 
     def taken(self, rows: NDArray[np.bool_]) -> "TrainingColumn":
-        """The same of some rows."""
         scores, ranks, widths = (
             each if each is None else each[rows] for each in (self.scores, self.ranks, self.widths)
         )

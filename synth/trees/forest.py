@@ -23,18 +23,15 @@ MOST_DEPTH = 2**16
 Features = NDArray[np.float32]
 Array = NDArray[np.float64]
 Objective = Literal["binary", "regression"]
-FULL_ROWS = 20_000
-"""Rows on which boosting takes the number of rounds that is asked for; on others it goes by the root."""
+FULL_ROWS = 20_000  # rows on which boosting takes the number of rounds that is asked for; on others it goes by the root
 FEWEST_ROUNDS, MOST_ROUNDS = 10, 320
-RATE, L2, N_BINS = 0.2, 1.0, 128
-"""Learning rate of boosting, penalty on the values of leaves, and bins of a feature."""
+RATE, L2, N_BINS = 0.2, 1.0, 128  # learning rate of boosting, penalty on the values of leaves, and bins of a feature
 FEWEST_LEAVES, MOST_LEAVES, ROWS_PER_LEAF = 4, 16, 500
 """Leaves of a boosted tree grow with the rows that it learns from: larger trees on few rows remember them. With 250
 a leaf, numbers on 17,000 rows were a little nearer, and nine categories on 4,200 rows further off and more copied."""
 SIGNIFICANT = 5.0
 """What a split of a CART saves at least, in variances of the response over the number of units; less is noise."""
-JOINTLY = 2.0
-"""Factor of what a split gains at least, on average in a tree no split of which gains that by itself."""
+JOINTLY = 2.0  # factor of what a split gains at least, on average in a tree no split of which gains that by itself
 REFINED = 3  # factor of the smallest leaf of a CART, in which two numbers are estimated
 
 
@@ -93,7 +90,6 @@ class Forest:
 
     @cached_property
     def _followed(self) -> list[tuple[Any, Array]]:
-        """Each tree as scikit-learn follows it, and the values of its nodes."""
         from sklearn.tree._tree import NODE_DTYPE, Tree
 
         trees = []
@@ -135,7 +131,6 @@ class Growth:
 
     @property
     def leaf_rows(self) -> int:
-        """Rows of the smallest leaf of a booster, by the average unit."""
         return math.ceil(self.smallest_leaf * self.rows_a_unit)
 
     def boosted(self, rows: Features, response: Array, objective: Objective) -> Forest:

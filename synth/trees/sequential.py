@@ -1,4 +1,6 @@
-"""Sequential trees: a table's columns one after another, each given those before it.
+"""Sequential trees: a table's columns one after another, each given those before it, and how they are saved.
+
+A saved model is plain data and arrays: dataclasses by the names of their classes. Nothing in it is run.
 
 Source: synthpop (Nowok, Raab & Dibben 2016, "synthpop: Bespoke Creation of Synthetic Data in R").
 """
@@ -6,7 +8,7 @@ Source: synthpop (Nowok, Raab & Dibben 2016, "synthpop: Bespoke Creation of Synt
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from synth.domain.coded_rows import CodedRows, Evidence
 from synth.domain.discretizer import OTHER, Attribute, Discretizer
-from synth.trees.beside import Beside, Kin, Source, find_kin, ratio_features
+from synth.schema.kinds import RealColumn
+from synth.trees.beside import Beside, Kin, RareClass, Source, find_kin, fit_rare_class, rare_codes, ratio_features
 from synth.trees.conditional import (
     Boosters,
     Codes,
@@ -25,22 +28,20 @@ from synth.trees.conditional import (
     Refinement,
     Stack,
     TrainingColumn,
+    compute_features,
     draw_codes,
     fit_conditional,
+    is_unordered,
+    n_features,
 )
-from synth.trees.features import compute_features, is_unordered, n_features
 from synth.trees.forest import Array, Features, Forest, Growth
-from synth.trees.plain import from_plain, to_plain
-from synth.trees.rare_class import RareClass, fit_rare_class, rare_codes
 
-Classes = Sequence[tuple[RareClass, NDArray[np.intp]]]
-"""Rare classes, and the rows of each."""
+Classes = Sequence[tuple[RareClass, NDArray[np.intp]]]  # rare classes, and the rows of each
 FOCUS = 2  # factor of the rounds for the column that matters most
 PARTS = (Marginal, Boosters, Refinement, Stack, Conditional, Forest, RareClass, Beside, Source)
 KEPT = ("order", "conditionals", "n_given", "target", "rare", "beside")
 """What a saved model holds: objects of these classes, under these names."""
-ROWS_AT_ONCE = 100_000
-"""Rows that are drawn at a time: what they need in memory does not grow with a table."""
+ROWS_AT_ONCE = 100_000  # rows that are drawn at a time: what they need in memory does not grow with a table
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,6 @@ class SequentialTrees:
         self, position: int, seen: Features, rows: CodedRows, classes: Classes, evidence: Evidence,
         rng: np.random.Generator,
     ) -> Array:  # fmt: skip
-        """Draw codes and ranks of a column; positions beside others, NaN elsewhere."""
         index = self.order[position]
         attribute, conditional = self.discretizer.attributes[index], self.conditionals[position - self.n_given]
         codes, beside = rows.codes, self.beside.get(index)
@@ -156,7 +156,6 @@ class SequentialTrees:
         return [(each, np.flatnonzero(classes == at)) for at, each in enumerate(self.rare)]
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data and arrays, for `from_arrays`."""
         arrays: dict[str, NDArray[Any]] = {}
         kept = {name: getattr(self, name) for name in KEPT}
         return {name: to_plain(each, arrays) for name, each in kept.items()}, arrays
@@ -165,7 +164,6 @@ class SequentialTrees:
     def from_arrays(
         cls, content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], discretizer: Discretizer
     ) -> Self:
-        """The distribution of the arrays that `to_arrays` made."""
         trees = cls(
             discretizer,
             **{name: from_plain(content[name], arrays, {part.__name__: part for part in PARTS}) for name in KEPT},
@@ -269,7 +267,6 @@ def _without_rare(
 
 
 def _ends(discretizer: Discretizer, order: Sequence[int], n_ratios: Mapping[int, int]) -> list[int]:
-    """The number of features before each column, and of all."""
     sizes = (n_features(discretizer.attributes[index]) + n_ratios.get(index, 0) for index in order)
     return list(itertools.accumulate(sizes, initial=0))
 
@@ -325,3 +322,33 @@ def _within(attribute: Attribute, codes: Codes, cells: NDArray[np.intp] | None) 
 def _widths(attribute: Attribute, codes: Codes, ranks: Array | None) -> Array | None:
     """The share of its code's mass that each value's cell holds, shape (n,); `None` where codes have one cell."""
     return None if ranks is None else attribute.rank_widths[attribute.ranked(codes, ranks)]
+
+
+def to_plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    if isinstance(value, np.ndarray):
+        name = str(len(arrays))
+        arrays[name] = value
+        return {"array": name}
+    if isinstance(value, Attribute):
+        return {"codes": Discretizer((value,)).to_plain()[value.name], "bounds": list(value.column.bounds)}
+    if is_dataclass(value):
+        parts = {field.name: to_plain(getattr(value, field.name), arrays) for field in fields(value)}
+        return {"kind": type(value).__name__, **parts}
+    if isinstance(value, Mapping):
+        return {"items": [[key, to_plain(each, arrays)] for key, each in value.items()]}
+    return [to_plain(each, arrays) for each in value] if isinstance(value, tuple) else value
+
+
+def from_plain(content: Any, arrays: Mapping[str, NDArray[Any]], kinds: Mapping[str, type]) -> Any:
+    if isinstance(content, list):
+        return tuple(from_plain(each, arrays, kinds) for each in content)
+    if not isinstance(content, dict):
+        return content
+    if "array" in content:
+        return arrays[content["array"]]
+    if "codes" in content:
+        return Attribute.from_plain("", RealColumn(bounds=tuple(content["bounds"])), content["codes"])
+    if "items" in content:
+        return {key: from_plain(each, arrays, kinds) for key, each in content["items"]}
+    parts = {key: from_plain(each, arrays, kinds) for key, each in content.items() if key != "kind"}
+    return kinds[content["kind"]](**parts)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from synth.generators.base import Generator
-from synth.generators.models.model_folder import save_model
+from synth.generators.models.model import save_model
 from synth.schema import Schema
 from synth.table import conform
 

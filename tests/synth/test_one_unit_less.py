@@ -20,12 +20,11 @@ from synth import split
 from synth.domain import Discretizer, dp_bounds
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
-from synth.generators.base import PrivateGenerator
+from synth.generators.base import PrivateGenerator, compose
 from synth.generators.fitting import private_fit
 from synth.generators.fitting.private_fit import start
 from synth.generators.fitting.training_data import TrainingTable, bound_contributions
-from synth.generators.mst import Mst
-from synth.generators.wrapper import compose
+from synth.generators.marginal_generator import Mst
 from synth.progress import quiet
 from synth.schema import Schema, build_schema
 from synth.split import split_table

@@ -10,7 +10,7 @@ import pytest
 from synth.chunks import LARGEST, Part, permuted
 from synth.declare import declare_schema, unconfirmed
 from synth.errors import SchemaError
-from synth.generators.models.chunked_output import SeenOnDisk
+from synth.generators.models.postprocess import SeenOnDisk
 from synth.identifiers import capacity, generate
 from synth.infer import infer_schema
 from synth.personal import generate as personal

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from synth.dp.ledger import Ledger, open_ledger
-from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.models.fitted import MarginalModel
 from synth.generators.registry import generator
 from synth.schema_file import read_schema
 from understudy.budget import make_request

@@ -121,8 +121,8 @@ def fit(
     """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
     from reports.sections.limitations import left_out
     from synth.dp.statement import guarantee_words
+    from synth.generators.base import compose
     from synth.generators.registry import generator
-    from synth.generators.wrapper import compose
     from synth.schema_file import read_schema
     from understudy.budget import release_line, releases
     from understudy.data import find_table
@@ -182,9 +182,9 @@ def sample(
     force: Annotated[bool, opt("Replace the file, or the folder of files.", "--force")] = False,
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
-    from synth.generators.models.chunked_output import ROWS_A_FILE, write_rows
     from synth.generators.models.constraints import REJECTED, rejections
     from synth.generators.models.known_rows import GIVEN
+    from synth.generators.models.postprocess import ROWS_A_FILE, write_rows
     from synth.generators.registry import load_model
     from synth.output import check_new_file, whole_file
     from synth.table import check_names, write_table
@@ -311,8 +311,7 @@ def _suited(console: Console, path: Path, budget: dict[str, Any]) -> int:
     """What `auto` fits under a schema and why, beside the noise of each generator on marginals."""
     from typing import get_args
 
-    from synth.generators.auto import Auto
-    from synth.generators.forecast import Planned, outlook
+    from synth.generators.auto import Auto, Planned, outlook
     from synth.schema_file import read_schema
 
     schema, auto = read_schema(path), Auto(**budget)

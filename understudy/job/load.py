@@ -15,9 +15,8 @@ from evaluate.gate.policy import Policy, Waiver, build_policy, build_waivers, ch
 from evaluate.metrics import MODULES
 from synth import extras
 from synth.errors import JobError, SchemaError, nearest
-from synth.generators.base import Generator
+from synth.generators.base import Generator, compose, with_files
 from synth.generators.registry import generator
-from synth.generators.wrapper import compose, with_files
 from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema_file import schema_of

@@ -30,7 +30,7 @@ from synth.dp.events import GaussianEvent, RandomizedResponseEvent
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import Generator, PrivateGenerator
-from synth.generators.wrapper import cautions as warned
+from synth.generators.base import cautions as warned
 from synth.schema import Schema
 from understudy.budget import LEDGER_VARIABLE, Fund
 from understudy.job.spec import composed

@@ -23,9 +23,8 @@ from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError, JobError, OutputError
-from synth.generators.base import Generator, PrivateGenerator
+from synth.generators.base import Generator, PrivateGenerator, fit_model, wrappers
 from synth.generators.models.model import Model
-from synth.generators.wrapper import fit_model, wrappers
 from synth.output import check_new_folder, is_taken, read_state, whole_file
 from synth.progress import Progress
 from synth.schema import Schema

@@ -18,13 +18,12 @@ from evaluate.tables import MetricResult, Real, Tables
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError, UnderstudyError
-from synth.generators.base import Generator, PrivateGenerator
-from synth.generators.forecast import Planned, outlook
-from synth.generators.models.chunked_output import write_rows
+from synth.generators.auto import Planned, outlook
+from synth.generators.base import Generator, PrivateGenerator, fit_model, unwrapped, with_files
 from synth.generators.models.constraints import REJECTED
 from synth.generators.models.model import Model
+from synth.generators.models.postprocess import write_rows
 from synth.generators.registry import generator
-from synth.generators.wrapper import fit_model, unwrapped, with_files
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.split import Split, split_table

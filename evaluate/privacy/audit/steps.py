@@ -35,8 +35,7 @@ from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import SystemNoise
 from synth.dp.schedule import Schedule
-from synth.generators.base import PrivateGenerator
-from synth.generators.wrapper import unwrapped, wrappers
+from synth.generators.base import PrivateGenerator, unwrapped, wrappers
 
 N_STEP_CANARIES = 50_000
 """Canaries of a run. They cost a second or two; at epsilon 1 they find contributions that are two thirds too large."""

@@ -38,9 +38,8 @@ from synth import extras
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent, SubsampledGaussianEvent
 from synth.dp.schedule import Schedule, resolve_delta
-from synth.generators.base import PrivateGenerator
+from synth.generators.base import PrivateGenerator, compose, draws_in_order, unwrapped, wrappers
 from synth.generators.fitting.selection import column_weights
-from synth.generators.wrapper import compose, draws_in_order, unwrapped, wrappers
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

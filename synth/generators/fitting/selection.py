@@ -50,8 +50,7 @@ FOCUSED_PAIRS, OTHER_PAIRS = "coarse pairs with the target or a sensitive column
 """Their names in a statement."""
 N_GROUPS, N_CATEGORIES = 4, 5
 """Coarse codes of a column with an order, and of one without; with more, noise hides which columns go together."""
-FOCUS_SHARE = 0.3
-"""Share of the cost for pairs with the target or a sensitive column, where there are others, too."""
+FOCUS_SHARE = 0.3  # share of the cost for pairs with the target or a sensitive column, where there are others, too
 FOCUS, SEARCH_FOCUS = 1.5, 2.0
 """Factors of the distances of such pairs where a tree is chosen, and where AIM searches.
 
@@ -62,16 +61,14 @@ MOST_CANDIDATES = 3_000
 """Cliques of the workload beyond which those of three are candidates only where two of their attributes are joined."""
 MANY_ATTRIBUTES = 60
 """With more attributes, coarse ones included, cliques by fine codes are considered once their coarse ones are known."""
-LEAST_DRAWS = 30_000
-"""Rows that are drawn from a model to score candidates, also where the table has fewer."""
+LEAST_DRAWS = 30_000  # rows that are drawn from a model to score candidates, also where the table has fewer
 ITERATIONS, TOLERANCE, LAST_TOLERANCE = 30, 1e-4, 1e-5
 """Steps of an estimation that starts where the last one ended, and the relative gain under which it stops."""
 PENALTY = 0.3
 """Share of a marginal's expected noise that is taken off its score: the estimation's price keeps out the rest."""
 MOST_TRIPLES = 20_000
 """Beyond so many triples, only those with a column of the largest weight are considered, if few columns have it."""
-MOST_FINE_CELLS = 4_000_000
-"""Cells by fine codes of a candidate, which is counted by them before codes are merged."""
+MOST_FINE_CELLS = 4_000_000  # cells by fine codes of a candidate, which is counted by them before codes are merged
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,6 @@ class NoisyPairEvents(PlannedEvents):
 
 
 def noisy_pair_events(rho: float, schema: Schema) -> NoisyPairEvents:
-    """The events of all pairs at their share of the cost."""
     numbers = [len(pairs) for pairs in focused_and_others(schema)]
     shares = (FOCUS_SHARE, 1 - FOCUS_SHARE) if all(numbers) else (1.0, 1.0)
     focused, others = (
@@ -208,7 +204,6 @@ class NoisyPairs:
         return float(kept * np.abs(inner).sum())
 
     def coarse(self, pair: Clique, counts: np.ndarray) -> np.ndarray:
-        """Counts of a pair by the model's codes, merged into coarse ones."""
         return self.coarsening.merged(counts, tuple(map(self.coarsening.coarsest, pair)))
 
     def distances(self, table: Counts, scale: float) -> dict[Clique, float]:

@@ -7,12 +7,12 @@ distinct values with their counts. The rows of an entity move between workers, i
 Source: bounding user contribution as in Wilson et al. 2020 (1909.01917).
 """
 
-import operator
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -31,26 +31,23 @@ from synth.errors import JobError
 from synth.infer.relations import with_modeled
 from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total
+from synth.neural.encoding import Columns, Encoded, Layout
 from synth.row_hash import content_hashes, entity_codes, entity_hashes
 from synth.row_order import histories_of, rows_before
 from synth.schema import Schema
-from synth.schema.counted import measured_as
 from synth.schema.kinds import LineColumn
 from synth.table import Table
 from synth.table.chunk import Chunk, concat_chunks
 from synth.table.conforming import of_names, refuse
 from synth.table.rows import Rows
 from synth.table.spool import Disk
-from synth.transforms.columns import Columns
-from synth.transforms.layout import Encoded, Layout
 
 if TYPE_CHECKING:
-    from synth.neural.batches import UnitIndex
+    from synth.neural.training import UnitIndex
 
 T = TypeVar("T")
 Counted = NDArray[np.int64]
-ROWS_AT_ONCE = 1 << 19
-"""Rows of whole entities that are put in order at a time, about."""
+ROWS_AT_ONCE = 1 << 19  # rows of whole entities that are put in order at a time, about
 MOST_ROWS = 200_000  # in which relations are looked for
 
 
@@ -62,11 +59,9 @@ def bound_contributions(rows: Rows, schema: Schema, *, in_order: bool = False) -
     """
     if schema.entity is None:
         return rows
+    k = schema.max_rows_per_unit
     if in_order:
-        frames = (
-            frame.iloc[histories_of(frame, schema).first(schema.max_rows_per_unit).rows]
-            for frame in by_entity(rows, schema)
-        )
+        frames = (frame.iloc[histories_of(frame, schema).first(k).rows] for frame in by_entity(rows, schema))
         return Rows.from_frames(frames, schema, rows.folder)
     # Each row throws a coin of the operating system, and the k rows of an entity with the least ones stay. Whether a
     # row stays is so a function of the coins of its entity's rows alone. Pair the two worlds, with an entity and
@@ -75,7 +70,7 @@ def bound_contributions(rows: Rows, schema: Schema, *, in_order: bool = False) -
     # in the other, so that this pairing bounds the distributions. Equal coins are settled by the order of an entity's
     # own rows. The coins are thrown once and kept as flags, so that every pass over the rows sees the same ones.
     entities = entity_codes(rows, schema)
-    return rows.where(with_least_coins(entities, system_words(len(entities), np.uint64), schema.max_rows_per_unit))
+    return rows.where(with_least_coins(entities, system_words(len(entities), np.uint64), k))
 
 
 def with_least_coins(entities: np.ndarray, coins: np.ndarray, most: int) -> NDArray[np.bool_]:
@@ -115,11 +110,6 @@ def counted_source(train: Any, schema: Schema, *, promises: bool, mapped: bool) 
     return counted_rows(rows, schema)
 
 
-def under(model: Any, schema: Schema) -> Any:
-    """A model that was fitted to counted rows, as one of rows under the schema."""
-    return replace(model, schema=measured_as(schema, model.schema))
-
-
 def find_relations(train: Any, schema: Schema) -> tuple[Any, Schema]:
     """The rows of a fit without epsilon, and the schema with what its columns are modeled as where it says nothing."""
     if schema.status != "declared" or any(column.modeled is not None for column in schema.columns.values()):
@@ -148,18 +138,19 @@ class TrainingTable:
         return len(self.rows)
 
     def under(self, schema: Schema) -> Self:
-        """The same rows, read under the schema with its measured domains."""
         return type(self)(self.rows.under(schema))
 
-    def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[Counted]:
+    def cell_counts(self, attributes: Sequence[Attribute]) -> list[Counted]:
         """Number of values in each cell of each attribute; shapes (n_cells,)."""
-        for attribute in attributes:
-            chunks = self.rows.chunks(attribute.name)
-            counts = (np.bincount(chunk.cells(attribute), minlength=attribute.n_cells) for chunk in chunks)
-            yield sum(counts, np.zeros(attribute.n_cells, dtype=np.int64))
+        return [
+            sum(
+                (np.bincount(chunk.cells(each), minlength=each.n_cells) for chunk in self.rows.chunks(each.name)),
+                np.zeros(each.n_cells, dtype=np.int64),
+            )
+            for each in attributes
+        ]
 
     def coded(self, discretizer: Discretizer) -> SpooledTable:
-        """The rows in the codes of a discretizer."""
         return SpooledTable.of(self.rows, discretizer)
 
     def entities(self) -> Counted:
@@ -173,7 +164,6 @@ class TrainingTable:
         return np.bincount(sizes, minlength=self.schema.max_rows_per_unit + 1)[1:]
 
     def category_counts(self, name: str) -> dict[Any, int]:
-        """Counts of the present values of a column of categories."""
         column: Any = self.schema.columns[name]
         plain: type[Any] = int if column.holds_whole_numbers else str
         counts: Counter[Any] = Counter()
@@ -198,7 +188,7 @@ class TrainingTable:
         return sum(parts, np.zeros(len(edges) - 1, dtype=np.int64))
 
     def columns(self, folder: Path | None) -> Columns:
-        """The rows as networks read them; what is made of them lies in a folder where it does not fit into memory."""
+        """The rows as networks read them; what does not fit into memory of what is made of them lies in the folder."""
         return Columns(self.rows, Disk(folder))
 
 
@@ -206,7 +196,6 @@ class RowsElsewhere:
     """A table whose rows never come here: a private fit gets noisy counts of it."""
 
     def training(self, schema: Schema, *, in_order: bool = False) -> Any:
-        """What counts as a `TrainingTable` does, contributions bounded."""
         raise NotImplementedError
 
 
@@ -238,31 +227,30 @@ class MappedTable:
         return cls(table, schema, schema, secrets.randbits(64))
 
     def under(self, schema: Schema) -> Self:
-        """The same rows, read under the schema with its measured domains."""
         return replace(self, schema=schema)
 
-    def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[Counted]:
-        return (sum(counts) for counts in zip(*self.map(partial(_cell_counts, attributes)), strict=True))
+    def cell_counts(self, attributes: Sequence[Attribute]) -> list[Counted]:
+        parts = self.map(methodcaller("cell_counts", attributes))
+        return [sum(counts) for counts in zip(*parts, strict=True)]
 
     def coded(self, discretizer: Discretizer) -> "MappedCounts":
         return MappedCounts(self, discretizer)
 
     def rows_per_entity(self) -> Counted:
-        counts: Counted = sum(self.map(operator.methodcaller("rows_per_entity")))
+        counts: Counted = sum(self.map(methodcaller("rows_per_entity")))
         return counts
 
     def category_counts(self, name: str) -> dict[Any, int]:
-        return dict(sum(map(Counter, self.map(operator.methodcaller("category_counts", name))), Counter[Any]()))
+        return dict(sum(map(Counter, self.map(methodcaller("category_counts", name))), Counter[Any]()))
 
     def value_counts(self, name: str) -> dict[float, int]:
-        return dict(sum(map(Counter, self.map(operator.methodcaller("value_counts", name))), Counter[Any]()))
+        return dict(sum(map(Counter, self.map(methodcaller("value_counts", name))), Counter[Any]()))
 
     def place_counts(self, name: str, column: Any, edges: np.ndarray) -> Counted:
-        counts: Counted = sum(self.map(operator.methodcaller("place_counts", name, column, edges)))
+        counts: Counted = sum(self.map(methodcaller("place_counts", name, column, edges)))
         return counts
 
     def map(self, count: Callable[[TrainingTable], T]) -> list[T]:
-        """What is counted of each part of the rows."""
         return self.table.map(partial(_count, count, self.cast, self.schema, self.key), self.cast)
 
 
@@ -283,9 +271,6 @@ class MappedCounts(ByEach):
             yield from (sum(counts) for counts in zip(*parts, strict=True))
 
 
-_TEXTS, _NUMBERS = ("string", "str"), ("int", "bigint", "int32", "int64")
-
-
 def _together(table: Table, schema: Schema, entity: str) -> Table:
     """The table with all rows of one entity in one part."""
     frame = table.cluster
@@ -295,8 +280,9 @@ def _together(table: Table, schema: Schema, entity: str) -> Table:
             "leave it out, or give a frame of Spark or Dask"
         )
     # Cells that are cast to one name must lie in one part: texts stay as they are, and so do whole numbers.
-    kinds = _TEXTS if getattr(schema.columns[entity], "template", None) else _NUMBERS
-    if str(dict(frame.dtypes)[entity]).lower() not in kinds:
+    is_text = getattr(schema.columns[entity], "template", None)
+    dtypes = ("string", "str") if is_text else ("int", "bigint", "int32", "int64")
+    if str(dict(frame.dtypes)[entity]).lower() not in dtypes:
         raise JobError(f"entity={entity!r} has another type on the cluster than in the schema; cast the column there")
     return Table.of(frame.repartition(entity) if hasattr(frame, "mapInArrow") else frame.shuffle(on=entity))
 
@@ -324,30 +310,18 @@ def _kept(chunk: Chunk, schema: Schema, key: int) -> NDArray[np.bool_]:
     return with_least_coins(entities, mix(hashes ^ np.uint64(key)), schema.max_rows_per_unit)
 
 
-def _cell_counts(attributes: Sequence[Attribute], table: TrainingTable) -> list[Counted]:
-    return list(table.cell_counts(attributes))
-
-
 def _clique_counts(discretizer: Discretizer, cliques: Sequence[Sequence[str]], table: TrainingTable) -> list[Counted]:
     return list(table.coded(discretizer).each(cliques))
 
 
 @dataclass(frozen=True)
-class NetworkRows:
-    """A table, *Sensitive*, as a network is trained on it."""
+class PrivateRows:
+    """A table, *Sensitive*, as a network is trained on it with a guarantee.
+    `entities`: a number for the entity of each row, shape (n,); `None`: each row is a unit.
+    """
 
     encoded: Encoded
     layout: Layout
-    disk: Disk
-
-
-@dataclass(frozen=True)
-class PrivateRows(NetworkRows):
-    """A table as a network is trained on it with a guarantee.
-
-    `entities`: *Sensitive*. A number for the entity of each row, shape (n,); `None`: each row is a unit.
-    """
-
     entities: Counted | None
     max_rows_per_unit: int
     one_way: Sequence[np.ndarray]
@@ -357,12 +331,11 @@ class PrivateRows(NetworkRows):
 
     @property
     def expected_batch(self) -> float:
-        """Units of a sample, about."""
         return self.event.sampling_rate * self.n_units
 
     def units(self) -> "UnitIndex":
         """*Sensitive*. The rows by unit of privacy."""
-        from synth.neural.batches import UnitIndex
+        from synth.neural.training import UnitIndex
 
         return UnitIndex.of(self.encoded, self.entities, self.max_rows_per_unit)
 

@@ -161,14 +161,11 @@ def _possible(attributes: list[Attribute]) -> np.ndarray:
     return possible
 
 
-REJECTED = "rejected"
-"""Key in `attrs` of a sampled table: rows that were drawn and broke a constraint."""
-LEAST_ACCEPTED = 1e-3
-"""Share of lawful rows below which drawing on is given up, once `ENOUGH` rows are drawn."""
+REJECTED = "rejected"  # key in `attrs` of a sampled table: rows that were drawn and broke a constraint
+LEAST_ACCEPTED = 1e-3  # share of lawful rows below which drawing on is given up, once `ENOUGH` rows are drawn
 ENOUGH, MAX_BATCHES = 20_000, 2_000
 MAX_OVERSAMPLED = 10  # the most rows of one batch, in multiples of the wanted rows
-LARGEST_BATCH = 1_000_000
-"""Rows that one batch draws at most, unless more are wanted: it is in memory as a whole."""
+LARGEST_BATCH = 1_000_000  # rows that one batch draws at most, unless more are wanted: it is in memory as a whole
 
 Draw = Callable[[int], pd.DataFrame]
 

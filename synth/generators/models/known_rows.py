@@ -7,9 +7,9 @@ computed from others is where these are known. Rows that come to have another va
 break a constraint. Free of any budget: a released model is all that is read beside the known cells.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
@@ -30,8 +30,11 @@ GIVEN, UNFILLED = "given", "unfilled"
 """Keys in `attrs`: of a table sampled on conditions one of `WAYS`; of one whose missing cells were filled in, the rows
 with a cell that no draw filled in so that the constraints hold.
 """
-WAYS = ("exact", "weights", "direct", "merged")
-"""Ways in which conditions are met, the most exact first."""
+WAYS = ("exact", "weights", "direct", "merged")  # ways in which conditions are met, the most exact first
+if TYPE_CHECKING:
+    from synth.generators.models.model import TableModel
+
+Balance = Mapping[str, Mapping[Any, float] | None]  # shares of the values of a column
 N_SHOWN = 8  # categories that a message lists at most
 MOST_DRAWS, MOST_CANDIDATES = 1_000, 50_000
 """Draws of a row until it is lawful, and rows that are drawn at a time beyond one for each."""
@@ -49,19 +52,6 @@ class NoCandidate(JobError):
 
 
 Candidates = tuple[np.ndarray, Callable[[np.ndarray], pd.DataFrame]]
-
-
-class RowModel(Protocol):
-    """A distribution over rows as they are counted."""
-
-    schema: Schema
-    discretizer: Any
-
-    def drawn(self, n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Modeled columns of rows."""
-
-    def drawn_given(self, known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-        """Modeled columns, drawn given those that are known of each row, which stay as they are."""
 
 
 def accept_by_weight(
@@ -124,12 +114,7 @@ class KnownRows:
 
     @classmethod
     def given(
-        cls,
-        given: Any,
-        balance: Mapping[str, Mapping[Any, float] | None] | None,
-        n_rows: int,
-        model: RowModel,
-        rng: np.random.Generator,
+        cls, given: Any, balance: Balance | None, n_rows: int, model: "TableModel", rng: np.random.Generator
     ) -> Self:
         """Rows from values by column, or a table of them with a row for each."""
         schema, read = model.schema, read_given({} if given is None else given, model.schema)
@@ -149,10 +134,8 @@ class KnownRows:
         return rows
 
     @classmethod
-    def with_holes(cls, frame: pd.DataFrame, model: RowModel) -> Self:
-        """Rows of a canonical table whose missing cells are to be drawn. What a known column that is modeled says of
-        missing ones is not heeded.
-        """
+    def with_holes(cls, frame: pd.DataFrame, model: "TableModel") -> Self:
+        """Rows of a canonical table whose missing cells are to be drawn."""
         cells = _with_determinants(frame[list(model.schema.learned)], model.schema)
         counted = to_counted(cells, model.schema)[list(model.discretizer.sizes)]
         return cls(model.schema, cells, counted, counted.notna(), tuple(map(str, cells)), has_holes=True)
@@ -167,15 +150,15 @@ class KnownRows:
             if attribute.name in self.counted:
                 unlawful |= np.isin(attribute.codes(self.counted[attribute.name]), attribute.impossible)
         if unlawful.any():
-            raise JobError(no_rows(self.named))
+            raise self._no_rows()
 
-    def drawn(self, model: RowModel, rng: np.random.Generator, part: Part | None = None) -> pd.DataFrame:
+    def drawn(self, model: "TableModel", rng: np.random.Generator, part: Part | None = None) -> pd.DataFrame:
         """Lawful rows of the learned columns, in order, with exactly the cells that are known."""
         table, kept = self._lawful(model, rng, Keys(self.schema, part), MOST_DRAWS)
         if len(kept) < len(self.cells):
             apart = {p for n, what in self.schema.worked_out.items() if n in self.cells for p in what.parents}
             if not (needed := sorted(apart - {*self.cells})):
-                raise JobError(no_rows(self.named))
+                raise self._no_rows()
             raise JobError(
                 f"given={sorted(self.named)} is worked out from other columns, and next to no row has what is given; "
                 f"give {', '.join(needed)}, too"
@@ -183,7 +166,13 @@ class KnownRows:
         table.attrs[REJECTED] = self.n_drawn[0] - len(table)
         return table
 
-    def filled(self, model: RowModel, rng: np.random.Generator) -> pd.DataFrame:
+    def _no_rows(self) -> JobError:
+        return JobError(
+            f"the model has no rows that meet what is given: columns={sorted(self.named)}; give values that go "
+            "together, or fewer of them"
+        )
+
+    def filled(self, model: "TableModel", rng: np.random.Generator) -> pd.DataFrame:
         """The rows with their missing cells drawn; where no draw is lawful, those that constraints bear on stay."""
         bound = {name for constraint in self.schema.constraints for name in constraint.columns}
         table, kept = self._lawful(model, rng, None, HOLE_DRAWS)
@@ -202,7 +191,7 @@ class KnownRows:
         return whole
 
     def _lawful(
-        self, model: RowModel, rng: np.random.Generator, keys: Keys | None, most: int
+        self, model: "TableModel", rng: np.random.Generator, keys: Keys | None, most: int
     ) -> tuple[pd.DataFrame, np.ndarray]:
         """Lawful rows, and the positions for which there is one, ascending; each is drawn anew until it is."""
         pending, tries, n_kept = np.arange(len(self.cells)), 0, 0
@@ -229,14 +218,13 @@ class KnownRows:
         return pd.concat(tables, ignore_index=True).take(order).reset_index(drop=True), kept[order]
 
     def _judged(
-        self, rows: np.ndarray, model: RowModel, rng: np.random.Generator, keys: Keys | None
+        self, rows: np.ndarray, model: "TableModel", rng: np.random.Generator, keys: Keys | None
     ) -> tuple[pd.DataFrame, np.ndarray]:
         """Rows drawn at some positions, which may repeat, and which of them are lawful."""
-        cells, counted, is_known = (each.iloc[rows].reset_index(drop=True) for each in (
-            self.cells, self.counted, self.is_known,
-        ))  # fmt: skip
-        drawn = self._fixed(_drawn(model, counted, is_known, rng), counted, is_known)
-        drawn = self._fixed(with_dependents(drawn, self.schema), counted, is_known)
+        parts = (self.cells, self.counted, self.is_known)
+        cells, counted, is_known = (part.iloc[rows].reset_index(drop=True) for part in parts)
+        drawn = _fixed(_drawn(model, counted, is_known, rng), counted, is_known)
+        drawn = _fixed(with_dependents(drawn, self.schema), counted, is_known)
         table, unlawful = completed(drawn, self.schema)
         if self.has_holes:
             names = filled_columns(self.schema)
@@ -254,13 +242,16 @@ class KnownRows:
             unlawful[lawful] = keys.repeats(table.iloc[lawful])
         return table.assign(**{str(name): cells[name] for name in cells}), ~unlawful
 
-    def _fixed(self, drawn: pd.DataFrame, counted: pd.DataFrame, is_known: pd.DataFrame) -> pd.DataFrame:
-        """The rows with exactly the cells that are known."""
-        known = {n: counted[n].astype(drawn[n].dtype).where(is_known[n], drawn[n]) for n in map(str, counted)}
-        return drawn.assign(**known)
+
+def _fixed(drawn: pd.DataFrame, counted: pd.DataFrame, is_known: pd.DataFrame) -> pd.DataFrame:
+    """The rows with exactly the cells that are known."""
+    known = {n: counted[n].astype(drawn[n].dtype).where(is_known[n], drawn[n]) for n in map(str, counted)}
+    return drawn.assign(**known)
 
 
-def _drawn(model: RowModel, counted: pd.DataFrame, is_known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+def _drawn(
+    model: "TableModel", counted: pd.DataFrame, is_known: pd.DataFrame, rng: np.random.Generator
+) -> pd.DataFrame:
     """Modeled columns of rows, those together that know the same columns."""
     if len(counted.columns) == 0:  # all that is known is computed from other columns
         return model.drawn(len(counted), rng)
@@ -280,7 +271,7 @@ def _drawn(model: RowModel, counted: pd.DataFrame, is_known: pd.DataFrame, rng: 
     return pd.concat(tables, ignore_index=True).take(np.argsort(order)).reset_index(drop=True)
 
 
-def fill_in(frame: pd.DataFrame, model: RowModel, seed: int | None) -> pd.DataFrame:
+def fill_in(frame: pd.DataFrame, model: "TableModel", seed: int | None) -> pd.DataFrame:
     """The table in canonical form, missing cells of modeled and computed columns drawn given the others of their row.
 
     Values are drawn as if cells were missing at random given the row. Cells of identifiers, personal data and text stay
@@ -304,7 +295,7 @@ def fill_in(frame: pd.DataFrame, model: RowModel, seed: int | None) -> pd.DataFr
 
 
 def filled_columns(schema: Schema) -> list[str]:
-    """Columns whose cells are filled in: those that a model holds or computes, and that no other row bears on."""
+    """Those that a model holds or computes, and that no other row bears on."""
     keys = {name for c in schema.constraints if isinstance(c, Unique) for name in c.columns}
     return [name for name in schema.learned if name not in keys | {*schema.constant_in_entity}]
 
@@ -322,10 +313,8 @@ def read_given(given: Any, schema: Schema, more: tuple[str, ...] = ()) -> pd.Dat
             return pd.DataFrame(index=pd.RangeIndex(1))
         given = pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in given.items()}, index=[0])
     table = Table.of(given, named=False)
-    for name in table.names:
-        is_computed = any(isinstance(each, Formula) and each.column == name for each in schema.constraints)
-        if name not in more and (name not in schema.learned or is_computed):
-            raise JobError(_unknown(name, schema))
+    _check_names([name for name in table.names if name not in more], schema)
+
     if not table.names:
         return pd.DataFrame(index=pd.RangeIndex(1))
     # A value is read as it stands, whatever other columns it is modeled by.
@@ -340,8 +329,22 @@ def read_given(given: Any, schema: Schema, more: tuple[str, ...] = ()) -> pd.Dat
     return chunk.frame(schema, table.names)
 
 
+def _check_names(names: Sequence[str], schema: Schema) -> None:
+    """Refuse columns on which no condition can be."""
+    formulas = {each.column: each for each in schema.constraints if isinstance(each, Formula)}
+    for name in names:
+        if name not in schema.columns:
+            raise JobError(f"given={name!r} is not a column; {nearest(str(name), schema.modeled)}")
+        if name in formulas:
+            operands = ", ".join(formulas[name].operands)
+            raise JobError(f"given={name!r} is computed by a formula; give its operands: {operands}")
+        if name not in schema.learned:
+            kind = schema.columns[name].kind
+            raise JobError(f"given={name!r} is dropped or of kind {kind}, which no model learns; give another")
+
+
 def _balanced(
-    balance: Mapping[str, Mapping[Any, float] | None], cells: pd.DataFrame, discretizer: Discretizer, schema: Schema
+    balance: Balance, cells: pd.DataFrame, discretizer: Discretizer, schema: Schema
 ) -> tuple[str, pd.Series, list[float]]:
     """A balanced column, its values and their shares."""
     if len(balance) > 1 or {*cells} & balance.keys():
@@ -395,25 +398,7 @@ def _differ(first: pd.Series, second: pd.Series) -> np.ndarray:
     return np.asarray(np.where(missing[0] | missing[1], missing[0] != missing[1], differs))
 
 
-def no_rows(named: tuple[str, ...]) -> str:
-    """The sentence for values that do not go together."""
-    return (
-        f"the model has no rows that meet what is given: columns={sorted(named)}; give values that go together, or "
-        "fewer of them"
-    )
-
-
-def _unknown(name: str, schema: Schema) -> str:
-    """The reason that no condition can be on a column."""
-    if name not in schema.columns:
-        return f"given={name!r} is not a column; {nearest(str(name), schema.modeled)}"
-    if (formula := next((c for c in schema.constraints if isinstance(c, Formula) and c.column == name), None)) is None:
-        return f"given={name!r} is dropped or of kind {schema.columns[name].kind}, which no model learns; give another"
-    return f"given={name!r} is computed by a formula; give its operands: {', '.join(formula.operands)}"
-
-
 def _allowed(column: Any) -> str:
-    """The values that a column may hold, in words."""
     if column.is_boolean:
         return f"one of {list(column.tokens)}"
     if column.is_categorical:

@@ -1,26 +1,45 @@
-"""Post-processing of drawn columns into a table: identifiers, personal data, entities, the order of columns.
+"""Post-processing of drawn columns into a table: identifiers, personal data, entities, the order of columns; and files.
 
 Entities get their rows by noisy shares of sizes. Columns that are constant within an entity are so in its rows: rows
 that agree in them go together, and a constant in which hardly any agree is that of the entity's first row. Rows are
 drawn without their entity. Where two rows of an entity share the rest of its key, such as one visit of a patient a
 day, rows change hands. They do so first at random. Where that does not do, the most frequent values go first, each to
 the entities with most rows left.
+
+Any number of rows is a folder of Parquet files, one table written in bounded memory. Each file is drawn from a child of
+the seed, as a part of the table (`synth.chunks`). Names and keys do not repeat from file to file, and an entity has all
+of its rows in one. What may not repeat is kept on disk, 8 bytes a value, one part in memory at a time.
 """
 
+import hashlib
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from synth import identifiers, personal
 from synth.chunks import Part
 from synth.constraints import Unique
 from synth.domain.constraint_checks import repeated
-from synth.errors import JobError, ModelError
+from synth.errors import JobError, ModelError, OutputError
+from synth.generators.models.constraints import REJECTED
+from synth.generators.models.known_rows import GIVEN, WAYS, Balance
+from synth.output import check_new_folder, is_taken, sync, sync_all, unwritable
+from synth.progress import Progress, quiet
 from synth.row_order import order_of_identifiers, order_ranks
 from synth.schema import Schema
-from synth.table import present
+from synth.table import present, write_table
+
+if TYPE_CHECKING:
+    from synth.generators.models.model import Model
 
 ROUNDS = 30  # rounds in which rows change hands at random
 LEAST_A_GROUP = 2.0
@@ -34,8 +53,8 @@ def entity_of_rows(shares: np.ndarray, n_rows: int, rng: np.random.Generator) ->
 
 
 def group_rows(constant: pd.DataFrame, shares: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the rows in an order in which those of one entity follow each other and hold the same values, and
-    the entity of each; shape (n,) both. Entities come in random order, so that it tells nothing.
+    """Positions of the rows in an order in which those of one entity follow each other and agree, and the entity of
+    each; shape (n,) both. Entities come in random order, so that it tells nothing.
     """
     groups = row_groups(constant)
     of_entity, sizes = _cut(np.bincount(groups), shares, rng)
@@ -47,23 +66,17 @@ def group_rows(constant: pd.DataFrame, shares: np.ndarray, rng: np.random.Genera
     return rows[order], entity[order]
 
 
-def row_groups(constant: pd.DataFrame) -> np.ndarray:
+def row_groups(rows: pd.DataFrame) -> np.ndarray:
     """A number for every row, equal where all the values are, from zero on without gaps; shape (n,)."""
-    groups = np.zeros(len(constant), dtype=np.int64)
-    for _, series in constant.items():
-        numbers, n_values = _numbers(series)
-        groups = np.unique(groups * n_values + numbers, return_inverse=True)[1]
+    groups = np.zeros(len(rows), dtype=np.int64)
+    for _, series in rows.items():
+        if series.dtype == object:  # pandas takes texts for equal that differ after a NUL
+            known: dict[object, int] = {}
+            numbers = np.array([known.setdefault(value, len(known)) for value in series], dtype=np.int64)
+        else:
+            numbers = pd.factorize(series, use_na_sentinel=False)[0]
+        groups = np.unique(groups * (int(numbers.max(initial=0)) + 1) + numbers, return_inverse=True)[1]
     return groups
-
-
-def _numbers(series: pd.Series) -> tuple[np.ndarray, int]:
-    """A number for the value of every row, and how many there are."""
-    if series.dtype == object:
-        # pandas takes texts for equal that differ after a NUL.
-        known: dict[object, int] = {}
-        return np.array([known.setdefault(value, len(known)) for value in series], dtype=np.int64), len(known)
-    numbers, values = pd.factorize(series, use_na_sentinel=False)
-    return numbers, len(values)
 
 
 def _cut(rows_left: np.ndarray, shares: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -117,7 +130,7 @@ def deal(learned: pd.DataFrame, owner: np.ndarray, schema: Schema, rng: np.rando
         return owner
     values = _values(learned, tuple(name for name in key.columns if name != schema.entity), schema)
     constant = [name for name in schema.constant_in_entity if name in schema.learned]
-    groups = row_groups(learned[constant]) if constant else np.zeros(len(learned), dtype=np.int64)
+    groups = row_groups(learned[constant])
     owner = _swapped(owner, values, groups, rng)
     for group in np.unique(groups[_clashes(owner, values)]):
         rows = np.flatnonzero(groups == group)
@@ -297,3 +310,144 @@ def finish_histories(
         ranks = order_ranks(pd.Series(table[name]), schema)
         table[name] = table[name].to_numpy()[np.lexsort((ranks, owner))]
     return present(table, schema)
+
+
+ROWS_A_FILE = 1_000_000  # rows that one file holds at most, unless told
+
+
+def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows: int) -> None:
+    """Refuse a table for which there are surely too few identifiers, or unique personal data by numbers."""
+    of_entity = (schema.entity, *schema.constant_in_entity)
+    n_entities = n_rows if entity_shares is None else -(-n_rows // len(entity_shares))
+    for name in schema.kept:
+        column: Any = schema.columns[name]
+        n = n_entities if name in of_entity else n_rows
+        if column.is_identifier:
+            identifiers.check_room(column, n)
+        elif column.is_personal:
+            personal.check_room(column, n)
+
+
+@dataclass(frozen=True)
+class SeenOnDisk:
+    """Values of the parts before one, and its own for those after it: a `synth.chunks.Seen`.
+
+    Two values that share their 64 bits count as one. That makes a generator draw another value and nothing else.
+    """
+
+    folder: Path
+    index: int
+
+    def taken(self, where: str) -> int:
+        return int(np.load(self._path(where, self.index - 1, "count"))) if self.index else 0
+
+    def take(self, where: str, n: int) -> None:
+        np.save(self._path(where, self.index, "count"), n)
+
+    def among(self, where: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        distinct, inverse = np.unique(hashes, return_inverse=True)
+        is_known = np.zeros(len(distinct), dtype=bool)
+        for index in range(self.index):
+            is_known |= np.isin(distinct, np.load(self._path(where, index, "seen")))
+        return is_known[inverse]
+
+    def add(self, where: str, hashes: NDArray[np.uint64]) -> None:
+        np.save(self._path(where, self.index, "seen"), hashes)
+
+    def _path(self, where: str, index: int, what: str) -> Path:
+        name = hashlib.blake2b(where.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+        return self.folder / f"{index:05d}-{name}.{what}.npy"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A synthetic table that is whole."""
+
+    folder: Path
+    n_rows: int
+    n_files: int
+    seed: int
+    n_rejected: int | None
+    given: str | None = None
+
+
+def write_rows(  # noqa: PLR0913 - what a table is drawn from, and where to
+    model: "Model",
+    folder: Path,
+    n_rows: int | None = None,
+    *,
+    seed: int | None = None,
+    given: Mapping[str, Any] | None = None,
+    balance: Balance | None = None,
+    rows_a_file: int = ROWS_A_FILE,
+    force: bool = False,
+    progress: Progress = quiet,
+) -> Written:
+    """Write a synthetic table as a folder of Parquet files, which appears when it is whole, or not at all."""
+    wanted = rows_wanted(n_rows, model.default_rows)
+    if rows_a_file < 1:
+        raise JobError(f"a file holds at least one row: rows_a_file={rows_a_file}; ask for more")
+    check_names(model.schema, getattr(model, "entity_shares", None), wanted)
+    _check_output(folder, force=force)
+    n_files, seed = -(-wanted // rows_a_file), secrets.randbits(32) if seed is None else seed
+    rejected, ways = list[int | None](), list[str]()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name[:40]}.", dir=folder.parent) as hidden:
+            table, seen = Path(hidden) / "table", Path(hidden) / "seen"
+            table.mkdir()
+            seen.mkdir()
+            for index in range(n_files):
+                first, last = (wanted * at // n_files for at in (index, index + 1))
+                digest = hashlib.blake2b(f"{seed}\0part\0{index}".encode(), digest_size=8).digest()
+
+                def tell(label: str, share: float | None, index: int = index) -> None:
+                    progress(f"file {index + 1} of {n_files}: {label}", (index + 0.5 * (share or 0.0)) / n_files)
+
+                rows = model.sample(
+                    last - first, seed=int.from_bytes(digest, "little"), given=given, balance=balance, progress=tell,
+                    part=Part(seed, last - first, wanted, SeenOnDisk(seen, index)),
+                )  # fmt: skip
+                tell("writing", 1.0)
+                path = table / f"part-{index:05d}.parquet"
+                write_table(rows, path, model.schema)
+                rejected.append(rows.attrs.get(REJECTED))
+                ways += [rows.attrs[GIVEN]] if GIVEN in rows.attrs else []
+                _check_room(path, n_files - index - 1)
+            sync_all(table)
+            _check_output(folder, force=force)
+            if is_taken(folder):
+                folder.replace(Path(hidden) / "older")
+            table.replace(folder)
+            sync(folder.absolute().parent)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    n_rejected = None if None in rejected else sum(n for n in rejected if n is not None)
+    return Written(folder, wanted, n_files, seed, n_rejected, max(ways, key=WAYS.index, default=None))
+
+
+def _check_room(path: Path, n_left: int) -> None:
+    """Refuse to go on where the files to come will not fit."""
+    needed, free = n_left * path.stat().st_size, shutil.disk_usage(path.parent).free
+    if needed > free:
+        raise OutputError(
+            f"the {n_left} files to come need about {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free; make "
+            "room there, or choose another place"
+        )
+
+
+def _check_output(folder: Path, *, force: bool) -> None:
+    """Refuse to replace a folder, unless it holds nothing but files such as are written here and is to be replaced."""
+    if not (force and is_taken(folder)):
+        check_new_folder(folder)
+    elif (
+        not folder.is_dir()
+        or folder.is_symlink()
+        or not all(p.match("part-*.parquet") and p.is_file() for p in folder.iterdir())
+    ):
+        raise OutputError(
+            f"--force replaces a folder that holds nothing but part-*.parquet: {str(folder)!r} is none; name another "
+            "or remove it"
+        )

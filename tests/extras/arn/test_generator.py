@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from synth.generators.models.autoregressive_model import AutoregressiveModel
+from synth.generators.models.fitted import AutoregressiveModel
 from synth.generators.models.known_rows import GIVEN
 from tests.synth.generators.chain import CHAIN, chain
 from understudy.extras.arn.generator import Arn, ArnDistribution, RankLevels

@@ -11,8 +11,8 @@ import pytest
 import synth
 from benchmarks.history_tables import STATES, TRANSITIONS, patients, patients_schema
 from synth.generators import registry
-from synth.generators.models.marginal_model import MarginalModel
-from synth.generators.wrapper import cautions, fit_model
+from synth.generators.base import cautions, fit_model
+from synth.generators.models.fitted import MarginalModel
 from synth.row_order import Histories, histories_of
 from synth.table import conform, violations
 from understudy.extras.histories.model import HistoryModel

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from synth.errors import SchemaError, TableError
+from synth.generators.base import fit_model
 from synth.generators.registry import generator
-from synth.generators.wrapper import fit_model
 from synth.schema import Schema
 from tests.extras.histories.related_tables import (
     MEAN_VISITS,

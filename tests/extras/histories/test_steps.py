@@ -8,8 +8,7 @@ import pytest
 
 from benchmarks.history_tables import patients, patients_schema
 from synth.generators import registry
-from synth.generators.base import PrivateGenerator
-from synth.generators.wrapper import compose, fit_model
+from synth.generators.base import PrivateGenerator, compose, fit_model
 from synth.row_order import broken_in, histories_of
 from synth.schema import Schema, build_schema
 from synth.table import conform

@@ -11,8 +11,8 @@ import pytest
 from synth import row_order as ordering
 from synth.dp import budget, mechanisms
 from synth.dp.events import GaussianEvent
+from synth.generators.base import compose
 from synth.generators.fitting import training_data
-from synth.generators.wrapper import compose
 from synth.schema import Schema
 from tests.chunks import in_chunks
 from tests.synth.generators import test_whole_fits_one_unit_less as whole_fits

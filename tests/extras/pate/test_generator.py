@@ -16,8 +16,8 @@ from synth.dp.events import GaussianEvent, gaussian_of_rho
 from synth.dp.schedule import Schedule
 from synth.generators import registry
 from synth.neural.dp_ctgan import ReleasedGenerator
+from synth.neural.encoding import Layout
 from synth.schema import Schema, build_schema
-from synth.transforms.layout import Layout
 from tests.synth.generators import test_contract
 from tests.synth.generators.test_nothing_but_noise import differences, held
 from understudy.extras.pate.generator import VOTES, PateGan

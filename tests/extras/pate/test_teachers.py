@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from synth.transforms.layout import Layout, Span
+from synth.neural.encoding import Layout, Span
 from understudy.extras.pate import teachers as module
 from understudy.extras.pate.teachers import Similarity, Teachers, dealt_to
 

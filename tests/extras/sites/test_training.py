@@ -23,11 +23,11 @@ import torch
 from synth.domain import Discretizer
 from synth.dp.mechanisms import NoNoise, Steps, SystemNoise
 from synth.errors import BudgetError
-from synth.generators.models.neural_model import NeuralModel
+from synth.generators.models.fitted import NeuralModel
 from synth.neural import dp_sgd
-from synth.neural.batches import UnitIndex
+from synth.neural.encoding import BinnedEncoding
+from synth.neural.training import UnitIndex
 from synth.table import conform
-from synth.transforms.encoding import BinnedEncoding
 from tests.extras.sites.conftest import NAMES, SIZES, Altered, SitesHome, dies
 from tests.understudy.conftest import SCHEMA, small_table
 from understudy.extras.sites import training

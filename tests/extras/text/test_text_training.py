@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from synth.neural import dp_sgd
-from synth.neural.batches import UnitIndex
+from synth.neural.training import UnitIndex
 from tests.extras.text.tiny import canonical, clipped, coded, decoder, gradient_of_unit, units_of
 from tests.synth.neural.toy import Purse, Recorded, without
 from tests.text_tables import TEXT

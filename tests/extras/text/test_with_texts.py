@@ -21,11 +21,10 @@ from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, SchemaError
-from synth.generators.base import PrivateGenerator
+from synth.generators.base import PrivateGenerator, fit_model
 from synth.generators.registry import generator, load_model
-from synth.generators.wrapper import fit_model
 from synth.neural import training as loop
-from synth.neural.batches import UnitIndex
+from synth.neural.training import UnitIndex
 from synth.schema import Schema, build_schema
 from tests.extras.text.tiny import TINY
 from tests.synth.generators.deaf_noise import N_UNITS, Watched

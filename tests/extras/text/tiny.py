@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from synth.neural.batches import UnitIndex
+from synth.neural.encoding import Encoded
+from synth.neural.training import UnitIndex
 from synth.schema import Schema
 from synth.table import conform
-from synth.transforms.layout import Encoded
 from tests.text_tables import TEXT, complaint_schema, complaints
 from understudy.extras.text.decoder import Decoder, SmallDecoder
 from understudy.extras.text.tokens import CodedVocabulary, byte_pairs

@@ -14,8 +14,8 @@ import pytest
 
 from synth.errors import JobError, ModelError, OutputError, SchemaError
 from synth.generators import registry
-from synth.generators.models.chunked_output import write_rows
 from synth.generators.models.model import Model
+from synth.generators.models.postprocess import write_rows
 from synth.schema import Schema, build_schema
 from synth.table import conform, violations
 
@@ -206,7 +206,7 @@ def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "Error writing bytes to file")
 
-    monkeypatch.setattr("synth.generators.models.chunked_output.write_table", full)
+    monkeypatch.setattr("synth.generators.models.postprocess.write_table", full)
     with pytest.raises(OutputError, match=r"out' cannot be written \(No space left on device\); make room"):
         write_rows(model, tmp_path / "out", 60, seed=0, rows_a_file=20)
     assert list(tmp_path.iterdir()) == []

@@ -22,10 +22,9 @@ from synth.dp.statement import RELATION
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.models.chunked_output import write_rows
-from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.models.fitted import MarginalModel, NeuralModel
 from synth.generators.models.model import Model
-from synth.generators.models.neural_model import NeuralModel
+from synth.generators.models.postprocess import write_rows
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations
 from tests.synth.conftest import CONTENT, make_frame
@@ -34,7 +33,8 @@ from tests.synth.dp.test_mutants import Recorder
 QUICK = {
     "sdv.ctgan": {"epochs": 1, "batch_size": 100},
     "sdv.tvae": {"epochs": 1, "batch_size": 100},
-    "aim": {"rounds": 5, "n_draws": 1000},
+    "mst": {"n_iterations": 100},
+    "aim": {"rounds": 3, "n_draws": 1000, "n_iterations": 100},
     "latent_class": {"rounds": 4, "n_classes": 50},
     "ctgan": {"epochs": 1, "batch_size": 100},
     "tvae": {"epochs": 1, "batch_size": 100},
@@ -42,7 +42,7 @@ QUICK = {
     "arn": {"epochs": 2},
     "trees": {"rounds": 20},
 }
-QUICK_PRIVATE = {**QUICK, "ctgan": {"steps": 12}, "tvae": {"steps": 12}, "mst": {"n_iterations": 100}}
+QUICK_PRIVATE = {**QUICK, "ctgan": {"steps": 12}, "tvae": {"steps": 12}}
 UNLEARNED = [name for name in QUICK if name not in ("aim", "latent_class", "trees", "pategan")]
 """One epoch teaches a network nothing about shares."""
 NEURAL = ("ctgan", "tvae")

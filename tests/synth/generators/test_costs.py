@@ -18,13 +18,11 @@ from synth.dp.schedule import Schedule
 from synth.errors import BudgetError
 from synth.generators import registry
 from synth.generators.aim import Aim
-from synth.generators.auto import FEW_COLUMNS, Auto
+from synth.generators.auto import FEW_COLUMNS, Auto, outlook
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.columns import MOST_DOMAIN_SHARE, domain_events, domain_shares
-from synth.generators.forecast import outlook
+from synth.generators.fitting.private_fit import MOST_DOMAIN_SHARE, domain_events, domain_shares
 from synth.generators.latent_class import LatentClass
-from synth.generators.marginal_generator import Independent
-from synth.generators.mst import Mst
+from synth.generators.marginal_generator import Independent, Mst
 from synth.generators.trees import Trees
 from synth.schema import Schema, build_schema
 

@@ -12,8 +12,8 @@ import pytest
 from synth.errors import JobError
 from synth.generators import registry
 from synth.generators.latent_class import LatentClass
+from synth.generators.models.fitted import MarginalModel
 from synth.generators.models.known_rows import GIVEN, UNFILLED, WAYS
-from synth.generators.models.marginal_model import MarginalModel
 from synth.generators.models.model import Model
 from synth.marginals import LatentClasses, sample_classes
 from synth.schema import Schema, build_schema

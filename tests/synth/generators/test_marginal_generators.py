@@ -17,7 +17,7 @@ from synth.errors import JobError
 from synth.generators import latent_class
 from synth.generators.aim import Aim
 from synth.generators.latent_class import FINER, LatentClass
-from synth.generators.mst import Mst
+from synth.generators.marginal_generator import Mst
 from synth.generators.registry import generator as build
 from synth.schema import Schema, build_schema
 

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 import synth
 from synth.errors import BadInput, JobError, ModelError
 from synth.generators import registry
-from synth.generators.models.model_folder import ARRAYS, DESCRIPTION, MOST_BYTES
-from synth.generators.wrapper import fit_model
+from synth.generators.base import fit_model
+from synth.generators.models.model import ARRAYS, DESCRIPTION, MOST_BYTES
 from synth.schema import build_schema
 from understudy.cli import app
 
@@ -137,7 +137,7 @@ def test_a_generator_of_another_package_is_fitted_saved_and_loaded_by_its_name(t
 
 @pytest.mark.usefixtures("plugin")
 def test_no_package_takes_the_name_of_a_generator_of_ours() -> None:
-    assert registry.generator_class("mst").__module__ == "synth.generators.mst"
+    assert registry.generator_class("mst").__module__ == "synth.generators.marginal_generator"
 
 
 @pytest.mark.usefixtures("plugin")

@@ -19,10 +19,10 @@ from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise
 from synth.errors import BadInput, BudgetError, JobError, MissingExtra, ModelError
 from synth.generators import registry
-from synth.generators.models.neural_model import NeuralModel
+from synth.generators.models.fitted import NeuralModel
+from synth.neural.encoding import Encoded
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations
-from synth.transforms.layout import Encoded
 from tests.synth.conftest import CONTENT, make_frame
 
 NAMES = ("ctgan", "tvae")
@@ -334,7 +334,7 @@ def test_opacus_gives_a_working_fit(frame: pd.DataFrame, schema: Schema) -> None
 def test_neither_the_registry_nor_the_help_imports_torch() -> None:
     code = """import sys, synth.generators.registry as r
 [r.generator_class(n).with_epsilon() for n in r.names() if not n.startswith('sdv')]
-r.generator('ctgan', epsilon=1.0); import synth.generators.models.neural_model
+r.generator('ctgan', epsilon=1.0); import synth.generators.models.fitted
 sys.argv = ['understudy', '--help']
 from understudy.cli import main
 try: main()

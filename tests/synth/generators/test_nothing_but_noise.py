@@ -151,7 +151,7 @@ def held(entities: bool) -> dict[str, pd.DataFrame]:
 @pytest.fixture(autouse=True)
 def public_randomness_is_the_same(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Networks start alike and are matched to released marginals on few rows: neither reads a real one."""
-    monkeypatch.setattr("synth.generators.models.marginal_model.FITTED_ROWS", 100)
+    monkeypatch.setattr("synth.generators.models.fitted.FITTED_ROWS", 100)
     if importlib.util.find_spec("torch") is None:
         yield
         return

@@ -19,8 +19,8 @@ from synth.errors import ModelError
 from synth.generators import registry
 from synth.generators.aim import Aim
 from synth.generators.base import PrivateGenerator
+from synth.generators.marginal_generator import Mst
 from synth.generators.models.constraints import ENOUGH, REJECTED, draw_lawful, structural_zeros
-from synth.generators.mst import Mst
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations
 

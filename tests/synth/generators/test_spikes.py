@@ -10,7 +10,7 @@ from synth.dp.budget import Budget
 from synth.dp.events import StabilityEvent
 from synth.dp.mechanisms import NoNoise
 from synth.generators import registry
-from synth.generators.fitting.columns import measure_domain
+from synth.generators.fitting.private_fit import measure_domain
 from synth.generators.fitting.training_data import TrainingTable
 from synth.generators.marginal_generator import Independent
 from synth.infer import infer_schema

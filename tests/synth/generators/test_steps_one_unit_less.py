@@ -49,8 +49,8 @@ def network(name: str) -> PrivateGenerator:
 @pytest.fixture(autouse=True)
 def public_randomness_is_the_same(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Networks start alike, each row has the same draws of its own, and few rows are matched to released marginals."""
-    monkeypatch.setattr("synth.neural.batches.secrets.randbits", lambda n_bits: 1)
-    monkeypatch.setattr("synth.neural.batches.secrets.token_bytes", lambda n: np.random.default_rng(0).bytes(n))
+    monkeypatch.setattr("synth.neural.training.secrets.randbits", lambda n_bits: 1)
+    monkeypatch.setattr("synth.neural.training.secrets.token_bytes", lambda n: np.random.default_rng(0).bytes(n))
     monkeypatch.setattr(torch, "seed", lambda: torch.manual_seed(0).initial_seed())
     monkeypatch.setattr("synth.neural.sampling.N_MATCHED_ROWS", 200)
     monkeypatch.setattr("synth.neural.sampling.N_MATCHING_ROUNDS", 3)

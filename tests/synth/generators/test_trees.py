@@ -10,7 +10,7 @@ import pytest
 import synth
 from synth.errors import TableError, TableNote
 from synth.generators import registry
-from synth.generators.models.autoregressive_model import AutoregressiveModel
+from synth.generators.models.fitted import AutoregressiveModel
 from synth.generators.models.known_rows import GIVEN
 from synth.generators.trees import Trees
 from synth.schema import Schema, build_schema

@@ -25,14 +25,13 @@ from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, StabilityEvent
 from synth.dp.schedule import Schedule
 from synth.generators import registry
-from synth.generators.base import PrivateGenerator
-from synth.generators.fitting import columns, private_fit, training_data
+from synth.generators.base import PrivateGenerator, compose
+from synth.generators.fitting import private_fit, training_data
 from synth.generators.fitting.selection import ClassSearch
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable
-from synth.generators.models import marginal_model
-from synth.generators.mst import Mst
+from synth.generators.marginal_generator import Mst
+from synth.generators.models import fitted
 from synth.generators.neural_generator import PrivateNetwork
-from synth.generators.wrapper import compose
 from synth.schema import Schema, build_schema
 from synth.table import conform
 from tests.chunks import in_chunks
@@ -122,7 +121,7 @@ class Fit:
     rounding = 1e-9
 
     def __init__(self, generator: PrivateGenerator, rows: Any, schema: Schema, earlier: "Fit | None" = None) -> None:
-        schedule = _scheduled(generator, schema.model_dump_json(), columns.domain_events)
+        schedule = _scheduled(generator, schema.model_dump_json(), private_fit.domain_events)
         self.budget = Pinned(schedule, None if earlier is None else earlier.budget)
         self.units = Counter[Any]()
 
@@ -158,7 +157,7 @@ def told_by(model: Any) -> Any:
     if model is None:
         return None
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(marginal_model, "FITTED_ROWS", 100)
+        patch.setattr(fitted, "FITTED_ROWS", 100)
         model.save(Path(folder) / "model")
         files = {path.name: path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
         rows = model.sample(9, seed=1)
@@ -209,7 +208,7 @@ def test_one_unit_less_moves_every_answer_of_a_fit_by_what_is_paid_for(name: str
 _release, _choose, _named = mechanisms.release, mechanisms.select, mechanisms.name_stable
 _score, _class_scores, _measure = Mst._score, ClassSearch.scores, private_fit.measure_domain
 _positions, _values, _sizes = TrainingTable.place_counts, TrainingTable.value_counts, TrainingTable.rows_per_entity
-_domain_events, _counted, _each = columns.domain_events, SpooledTable._counted, CoarseCounts.each
+_domain_events, _counted, _each = private_fit.domain_events, SpooledTable._counted, CoarseCounts.each
 _released = Budget.release
 
 
@@ -331,7 +330,7 @@ FAULTS: dict[str, Fault] = {
         "independent", "row",
     ),
     "values named whatever their count": (budget, "name_stable", _exact_values, "independent", "row"),
-    "k rows forgotten in measured domains": (columns, "domain_events", _of_one_row, "independent", "entity"),
+    "k rows forgotten in measured domains": (private_fit, "domain_events", _of_one_row, "independent", "entity"),
     "exact bounds": (private_fit, "measure_domain", _exact_bounds, "independent", "row"),
     "values counted twice": (
         TrainingTable, "value_counts", lambda self, name: {value: 2 * n for value, n in _values(self, name).items()},

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Steps
-from synth.neural.batches import UnitIndex
 from synth.neural.ctgan import ConditionIndex, CtganSpec, CtganTraining, kept_share
 from synth.neural.dp_ctgan import LEAST_RATE, PrivateCtganSpec, PrivateCtganTraining
-from synth.neural.released import ReleasedConditions
-from synth.transforms.layout import Encoded, Layout, Span
+from synth.neural.encoding import Encoded, Layout, Span
+from synth.neural.networks import ReleasedConditions
+from synth.neural.training import UnitIndex
 from tests.synth.neural import toy
 from tests.synth.neural.toy import (
     CLOSE,

@@ -12,14 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from synth.generators.registry import generator
-from synth.neural.dp_sgd import (
-    Clipping,
-    ClipTally,
-    ExactSums,
-    OpacusSums,
-    clipped_sums_by,
-    noisy_mean,
-)
+from synth.neural.dp_sgd import Clipping, ClipTally, ExactSums, OpacusSums, clipped_sums_by, noisy_mean
 from synth.neural.networks import Decoder, Encoder
 from synth.neural.training import CLIPPING, LOG
 from synth.schema import build_schema

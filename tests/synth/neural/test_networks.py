@@ -10,11 +10,10 @@ from ctgan.synthesizers import ctgan, tvae
 from scipy.stats import chi2
 from torch import Tensor, nn
 
-from synth.neural.batches import Epochs, UnitIndex
-from synth.neural.networks import Critic, Decoder, Encoder, GeneratorNetwork, Spans
-from synth.neural.released import released_shares
+from synth.neural.encoding import Layout, Span
+from synth.neural.networks import Critic, Decoder, Encoder, GeneratorNetwork, Spans, released_shares
 from synth.neural.sampling import N_MATCHED_ROWS, CtganNetwork, TvaeNetwork, draw, from_arrays, match_one_way, to_arrays
-from synth.transforms.layout import Layout, Span
+from synth.neural.training import Epochs, UnitIndex
 from tests.synth.neural.toy import CLOSE, CPU, KINDS, encoded
 
 N, PAC = 20, 5

@@ -26,12 +26,12 @@ from synth.errors import BudgetError, JobError, ModelError
 from synth.generators.models.known_rows import Candidates, accept_by_weight
 from synth.neural import training as loop
 from synth.neural.dp_sgd import ClipTally
+from synth.neural.encoding import Encoded, Layout, Span
+from synth.neural.modes import Match
 from synth.neural.networks import Decoder, GeneratorNetwork
 from synth.neural.sampling import BATCH, CtganNetwork, RowMatch, TvaeNetwork, candidates, draw, settle
 from synth.neural.training import CHECKPOINT, LOG, CheckpointFolder, Course, seeded, train, train_privately
 from synth.progress import quiet
-from synth.transforms.encoding import Match
-from synth.transforms.layout import Encoded, Layout, Span
 
 STEPS = SubsampledGaussianEvent("steps", noise_multiplier=2.0, sampling_rate=0.2, count=45)
 SCHEDULE = Schedule((GaussianEvent("counts", sigma=20.0), STEPS), 1e-6)
@@ -114,7 +114,7 @@ def test_a_loss_that_is_no_number_ends_training_with_a_sentence_and_keeps_the_la
         train_privately(PrivateWalk(diverge_at=5), STEPS, Budget(SCHEDULE), course(None))
     kept = CheckpointFolder(tmp_path).load("course")
     assert kept is not None
-    assert kept[0].step == 1
+    assert kept[0]["step"] == 1
 
 
 def test_a_checkpoint_of_another_fit_is_refused_and_left(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_private_training_loses_a_stretch_at_most_and_never_does_a_step_twice(
     first, second = PrivateWalk(break_at), PrivateWalk()
     cut_short(tmp_path, first)
     last = CheckpointFolder(tmp_path).load("course")
-    assert (0 if last is None else last[0].step) == kept
+    assert (0 if last is None else last[0]["step"]) == kept
     assert resumed(tmp_path, second) == [3]
     assert second.n_done == STEPS.count
 
@@ -187,9 +187,9 @@ def test_a_checkpoint_ahead_of_its_journal_is_charged_again_and_not_trained_agai
 ) -> None:
     save = CheckpointFolder.save
 
-    def killed_after(self: CheckpointFolder, checkpoint: Any) -> str:
-        digest = save(self, checkpoint)
-        if checkpoint.step == 9:
+    def killed_after(self: CheckpointFolder, training: Any, step: int, course: str) -> str:
+        digest = save(self, training, step, course)
+        if step == 9:
             raise KeyboardInterrupt
         return digest
 

@@ -18,12 +18,12 @@ from torch import Tensor
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import Steps, SystemNoise
 from synth.neural import dp_ctgan, dp_sgd, tvae
-from synth.neural.batches import N_WORDS, WORDS_AT, Batch, UnitIndex
 from synth.neural.dp_ctgan import LEAST_RATE, PairCritic, PrivateCtganTraining
 from synth.neural.dp_sgd import Clipping, StepRelease
+from synth.neural.encoding import Layout, Span
 from synth.neural.networks import Spans
+from synth.neural.training import N_WORDS, WORDS_AT, Batch, UnitIndex
 from synth.neural.tvae import PrivateTvaeTraining
-from synth.transforms.layout import Layout, Span
 from tests.synth.neural.toy import (
     EVERYONE,
     EXPECTED,

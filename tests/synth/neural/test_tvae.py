@@ -10,7 +10,8 @@ from ctgan import TVAE
 from ctgan.data_transformer import SpanInfo
 from ctgan.synthesizers import tvae
 
-from synth.neural.batches import UnitIndex
+from synth.neural.encoding import Encoded, Layout, Span
+from synth.neural.training import UnitIndex
 from synth.neural.tvae import (
     PrivateTvaeSpec,
     PrivateTvaeTraining,
@@ -19,7 +20,6 @@ from synth.neural.tvae import (
     divergences,
     reconstruction_losses,
 )
-from synth.transforms.layout import Encoded, Layout, Span
 from tests.synth.neural import toy
 from tests.synth.neural.toy import CLOSE, CPU, MIXED, ONE_WAY, Purse, training, units
 

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from synth.neural.batches import UnitIndex
 from synth.neural.dp_ctgan import PairCritic, PrivateCtganSpec, PrivateCtganTraining
 from synth.neural.dp_sgd import Clipping
+from synth.neural.encoding import Encoded, Layout, Span
 from synth.neural.networks import Spans
+from synth.neural.training import UnitIndex
 from synth.neural.tvae import PrivateTvaeSpec, PrivateTvaeTraining
-from synth.transforms.layout import Encoded, Layout, Span
 
 LAYOUT = Layout((Span("x", 4, True), Span("y", 3, True), Span("z", 2, True)))
 ONE_WAY = [np.array([20.0, 5.0, 10.0, 10.0]), np.array([-2.0, 30.0, 15.0]), np.array([9.0, 36.0])]

@@ -19,9 +19,8 @@ from pydantic import Field
 from synth.domain import Discretizer, plain_arrays
 from synth.domain.coded_rows import Array, CodedRows, Codes, Evidence, Flags
 from synth.domain.discretizer import Attribute
-from synth.generators.autoregressive_generator import AutoregressiveGenerator, LearnedRows
-from synth.generators.models.autoregressive_model import AutoregressiveModel
-from synth.generators.models.neural_model import require_torch
+from synth.generators.models.fitted import AutoregressiveModel, require_torch
+from synth.generators.trees import AutoregressiveGenerator, LearnedRows
 from synth.progress import Progress
 from synth.schema import Schema
 

@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from synth.errors import ModelError
-from synth.neural.batches import Epochs
 from synth.neural.networks import is_finite
-from synth.neural.training import seeded
+from synth.neural.training import Epochs, seeded
 from synth.progress import Progress
 from understudy.extras.arn.network import AutoregressiveNetwork, Order
 

@@ -20,8 +20,7 @@ from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
 from synth.generators.models.constraints import Keys, completed, uniques, with_dependents
 from synth.generators.models.known_rows import read_given
-from synth.generators.models.model import ModelDisplay
-from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_around
+from synth.generators.models.model import ModelDisplay, default_rows_of, entity_shares_of, save_around
 from synth.generators.models.postprocess import check_part, finish_histories, rows_wanted
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema

@@ -29,7 +29,7 @@ from evaluate.text import typed_loss
 from synth import extras
 from synth.dp.schedule import EPSILON_RANGE, Schedule
 from synth.errors import BudgetError, JobError, SchemaError
-from synth.generators.wrapper import draws_in_order
+from synth.generators.base import draws_in_order
 from synth.output import check_new_folder, whole_file
 from synth.parsing import GivenFile, read_given
 from synth.progress import Progress

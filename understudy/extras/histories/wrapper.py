@@ -23,16 +23,14 @@ from synth.dp.events import PlannedEvents
 from synth.dp.schedule import Plan, approximate_rho, resolve_delta
 from synth.errors import TableError, TableNote
 from synth.generators import registry
-from synth.generators.autoregressive_generator import FEW_UNITS
-from synth.generators.base import Generator
-from synth.generators.fitting.columns import even_mass_groups, with_overhead
-from synth.generators.fitting.private_fit import PrivateFit, as_it_is, observed, start
+from synth.generators.base import Generator, Wrapper, unwrapped
+from synth.generators.fitting.private_fit import PrivateFit, as_it_is, even_mass_groups, observed, start, with_overhead
 from synth.generators.fitting.selection import NOISY_PAIRS, ROWS_ALONE
 from synth.generators.fitting.training_data import TrainingTable, by_entity, counted_source, find_relations
 from synth.generators.marginal_generator import MarginalGenerator
-from synth.generators.models.autoregressive_model import FEWEST_MEMBERS
+from synth.generators.models.fitted import FEWEST_MEMBERS
 from synth.generators.models.model import Model
-from synth.generators.wrapper import Wrapper, unwrapped
+from synth.generators.trees import FEW_UNITS
 from synth.marginals import Factor, MarkovRandomField, Measurement
 from synth.marginals.measurement import estimate_total
 from synth.progress import Progress, quiet

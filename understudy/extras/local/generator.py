@@ -22,7 +22,7 @@ from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.private_fit import as_it_is
 from synth.generators.models.constraints import affordable, structural_zeros
-from synth.generators.models.marginal_model import MarginalModel
+from synth.generators.models.fitted import MarginalModel
 from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
 from synth.marginals.factor import CELLS_A_MB
 from synth.marginals.junction_tree import pieces

@@ -19,13 +19,12 @@ from pydantic import Field
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, PlannedEvents, ceil_sqrt, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.columns import COLUMNS, Merging
-from synth.generators.fitting.private_fit import PrivateFit, start
-from synth.generators.models.neural_model import NeuralModel, require_torch
+from synth.generators.fitting.private_fit import COLUMNS, Merging, PrivateFit, start
+from synth.generators.models.fitted import NeuralModel, require_torch
 from synth.generators.neural_generator import Widths
+from synth.neural.encoding import BinnedEncoding
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.transforms.encoding import BinnedEncoding
 
 if TYPE_CHECKING:
     from synth.neural.sampling import CtganNetwork
@@ -117,7 +116,7 @@ class PateGan(PrivateGenerator):
     ) -> "CtganNetwork":
         import torch
 
-        from synth.neural.released import released_shares
+        from synth.neural.networks import released_shares
         from synth.neural.sampling import CtganNetwork, match_one_way
         from synth.neural.training import seeded
         from understudy.extras.pate.teachers import Teachers

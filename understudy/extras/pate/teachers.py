@@ -27,7 +27,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.transforms.layout import Layout
+from synth.neural.encoding import Layout
 
 CHUNK_ROWS = 8_192  # rows that are compared at a time
 FINENESS = 64  # steps of a similarity in whole numbers, to one of an agreement in a code that every row has

@@ -39,9 +39,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synth.neural.dp_ctgan import PrivateCtganSpec, ReleasedGenerator, rate_share
-from synth.neural.networks import GeneratorNetwork, Spans
-from synth.neural.released import released_shares
-from synth.transforms.layout import Layout
+from synth.neural.encoding import Layout
+from synth.neural.networks import GeneratorNetwork, Spans, released_shares
 from understudy.extras.pate.teachers import Similarity, Teachers
 
 if TYPE_CHECKING:

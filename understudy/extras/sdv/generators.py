@@ -22,7 +22,7 @@ from synth.domain.discretizer import Discretizer
 from synth.errors import JobError, ModelError, TableError
 from synth.generators.base import Generator
 from synth.generators.fitting.private_fit import as_it_is
-from synth.generators.models.table_model import TableModel
+from synth.generators.models.model import TableModel
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

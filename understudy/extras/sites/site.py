@@ -24,7 +24,7 @@ from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent
 from synth.dp.mechanisms import SystemNoise
 from synth.errors import BudgetError
-from synth.generators.fitting.columns import COLUMNS, SIZES
+from synth.generators.fitting.private_fit import COLUMNS, SIZES
 from synth.generators.fitting.training_data import TrainingTable, bound_contributions, counted_rows
 from synth.output import read_state, whole_file
 from synth.schema import Schema

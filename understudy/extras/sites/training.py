@@ -35,15 +35,14 @@ from synth.domain import Discretizer
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.errors import BudgetError, ModelError
-from synth.generators.fitting.columns import Merging
-from synth.generators.fitting.private_fit import start
+from synth.generators.fitting.private_fit import Merging, start
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable, units_of
-from synth.generators.models.neural_model import NeuralModel
+from synth.generators.models.fitted import NeuralModel
 from synth.generators.neural_generator import PrivateNetwork
+from synth.neural.encoding import BinnedEncoding
 from synth.output import read_state
 from synth.progress import Progress, quiet
 from synth.schema.counted import in_rows_alone
-from synth.transforms.encoding import BinnedEncoding
 from synth.validation import Frozen
 from understudy.extras.sites.channel import SitesError
 from understudy.extras.sites.job import SitesInputs
@@ -151,7 +150,7 @@ class SiteTraining:
         encoded = encoding.apply(columns, np.random.default_rng(0))
         entities = None if schema.entity is None else self.rows.entities()
         k = schema.max_rows_per_unit
-        rows = PrivateRows(encoded, encoding.layout, columns.disk, entities, k, even, 0.0, event, self.budget)
+        rows = PrivateRows(encoded, encoding.layout, entities, k, even, 0.0, event, self.budget)
         device = device_of(generator.device)
         return generator.training(rows.units(), rows.layout, even, expected_batch, device)
 
@@ -165,9 +164,8 @@ def fit_network(
     """
     from torch import from_numpy
 
-    from synth.neural.batches import UnitIndex
-    from synth.neural.training import CheckpointFolder, Course, device_of, save_checkpoint, seeded, take_up
-    from synth.transforms.layout import Encoded
+    from synth.neural.encoding import Encoded
+    from synth.neural.training import CheckpointFolder, Course, UnitIndex, device_of, seeded, take_up
     from understudy.extras.sites.remote_table import RemoteRows
 
     inputs, (generator, event) = sums.inputs, trained(sums.inputs)
@@ -190,7 +188,7 @@ def fit_network(
             progress(f"round {number + 1:,} of {n_rounds:,}", number / n_rounds)
             if folder is not None and at is not None:  # asked again after a new start, the round is the same one
                 (folder / DROPPED).write_text(json.dumps(sorted(budget.dropped)), encoding="utf-8")
-                save_checkpoint(training, number, course.digest, at)
+                at.save(training, number, course.digest)
             n_steps, weights = steps_of(inputs, number), training.weights
             body = weights.cpu().numpy().astype("<f4").tobytes()
             digest = hashlib.sha256(body).hexdigest()

@@ -18,11 +18,11 @@ from synth.dp.schedule import require_declared
 from synth.errors import JobError, TableNote
 from synth.generators.models.model import Model
 from synth.neural import training
-from synth.neural.batches import UnitIndex
+from synth.neural.encoding import Encoded
+from synth.neural.training import UnitIndex
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.table import conform
-from synth.transforms.layout import Encoded
 from understudy.extras.text import tokens
 from understudy.extras.text.adapters import AdaptedDecoder, load_tokenizer, most_read
 from understudy.extras.text.model import TextWriter

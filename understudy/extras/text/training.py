@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synth.neural.batches import Epochs, UnitIndex
 from synth.neural.dp_sgd import Clipping, ClipTally, OpacusSums, StepRelease, noisy_mean, write_gradients
 from synth.neural.networks import is_finite
+from synth.neural.training import Epochs, UnitIndex
 from understudy.extras.text.decoder import Decoder
 
 ROWS_A_PASS = 64  # texts that are read at once

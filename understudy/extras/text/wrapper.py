@@ -12,12 +12,11 @@ from synth.dp.budget import Budget
 from synth.dp.events import Event, SubsampledGaussianEvent
 from synth.dp.schedule import Plan
 from synth.errors import SchemaError, TableError
-from synth.generators.base import Generator
+from synth.generators.base import Generator, Wrapper, compose, fit_model
 from synth.generators.fitting.private_fit import planned_budget
 from synth.generators.fitting.training_data import bound_contributions
 from synth.generators.models.model import Model
 from synth.generators.neural_generator import sampling_rate
-from synth.generators.wrapper import Wrapper, compose, fit_model
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.schema.kinds import BooleanColumn

@@ -15,8 +15,7 @@ from synth.dp import budget, mechanisms
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule
 from synth.generators import registry
-from synth.generators.base import PrivateGenerator
-from synth.generators.wrapper import compose
+from synth.generators.base import PrivateGenerator, compose
 from synth.schema import Schema, build_schema
 from understudy.extras.histories.layout import HistoryLayout
 

@@ -17,7 +17,7 @@ from synth.dp.mechanisms import Steps, SystemNoise
 from synth.dp.schedule import Schedule
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.columns import COLUMNS
+from synth.generators.fitting.private_fit import COLUMNS
 from synth.schema import Schema, build_schema
 
 torch = pytest.importorskip("torch")

@@ -9,14 +9,13 @@ Source: Xu et al. 2019 (1907.00503), section 4.2.
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.domain import plain_arrays
 from synth.domain.numeric_scale import ratio
-from synth.transforms.encoding import Match
 
 N_DRAWN = 5_000  # values that are looked at for frequent ones, and that a mixture is fitted on
 ATOM_SHARE = 0.05  # share of the values from which on one of them is a mode of its own
@@ -25,8 +24,7 @@ MOST_VALUES, ROWS_A_VALUE = 128, 10
 """So many are it, too, where the column has as many times more values: they are codes, or a scale."""
 N_COMPONENTS, LEAST_WEIGHT = 10, 0.005
 """Mixture at most, and the weight below which one is left out; as in the library `ctgan`."""
-LEAST_DEVIATION = 1e-50
-"""Of a component, so that no distance in standard deviations is too large to be squared."""
+LEAST_DEVIATION = 1e-50  # of a component, so that no distance in standard deviations is too large to be squared
 FAR = 100.0
 """Components are on a signed logarithm if the range of the values is so many times that of nine in ten of them."""
 WIDEST = 1e100  # magnitudes beyond this are on a logarithm too, where float64 can square them
@@ -36,6 +34,17 @@ _LARGEST_LOG = 709.7  # of a number that float64 holds
 _NONE = np.empty(0)
 Array = NDArray[np.float64]
 Ladder = Sequence[tuple[float, float]]
+
+
+class Match(NamedTuple):
+    """The codes under which a value may be found.
+    `weights`: of the span's codes, shape (size,): one for the code of the value; of several, in (0, 1] and as dense as
+    each is about the value. All are zero where no row of the encoding can hold the value.
+    `scalars`: of these codes, shape (size,), NaN where the code alone says the value; `None`: the column has none.
+    """
+
+    weights: NDArray[np.float64]
+    scalars: NDArray[np.float64] | None
 
 
 def find_atoms(values: Array, spikes: Array, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -121,12 +130,10 @@ class Modes:
 
     @property
     def size(self) -> int:
-        """Number of codes."""
         return len(self.atoms) + len(self.means) + self.missing
 
     @property
     def has_scalar(self) -> bool:
-        """True if a code may leave the value open."""
         return len(self.means) > 0
 
     @classmethod

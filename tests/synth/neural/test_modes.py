@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from synth.neural.encoding import Encoded, ModalEncoding
+from synth.neural.modes import EDGE, FEW_VALUES, LEAST_DEVIATION, WIDTH, Modes, fit_mixture
 from synth.schema import Schema, build_schema
 from synth.table import conform
-from synth.transforms.layout import Encoded
-from synth.transforms.mode_encoding import ModalEncoding
-from synth.transforms.mode_normalization import EDGE, FEW_VALUES, LEAST_DEVIATION, WIDTH, Modes, fit_mixture
 
 HIGH = 1_000_000
 

@@ -21,17 +21,13 @@ from hypothesis import strategies as st
 from synth.domain import Discretizer
 from synth.domain.discretizer import regroup
 from synth.errors import OutputError
+from synth.neural.encoding import BinnedEncoding, Categories, Columns, Encoded, ModalEncoding
+from synth.neural.modes import EDGE, WIDTH, Modes
 from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.table import conform, spool
 from synth.table.rows import Rows
 from synth.table.spool import Disk
-from synth.transforms import columns
-from synth.transforms.columns import Columns
-from synth.transforms.encoding import BinnedEncoding
-from synth.transforms.layout import Encoded
-from synth.transforms.mode_encoding import Categories, ModalEncoding
-from synth.transforms.mode_normalization import EDGE, WIDTH, Modes
 from tests.synth.conftest import CONTENT, make_frame
 
 RNG = np.random.default_rng(0)
@@ -112,8 +108,8 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         },
     ),
     "many_categories": (
-        {"c": {"kind": "categorical", "categories": list(range(70_000)), "ordered": True}},
-        {"c": np.arange(40_000) * 3 % 70_000},
+        {"c": {"kind": "categorical", "categories": list(range(33_000)), "ordered": True}},
+        {"c": np.arange(11_000) * 3},
     ),
     "to_be_observed": (
         {
@@ -317,7 +313,7 @@ def test_rows_in_files_are_encoded_as_those_in_memory_and_no_file_has_a_name(
 ) -> None:
     case = case_of("every_kind", "binned")
     expected = ENCODINGS[kind](case.frame, case.schema).apply(case.frame, np.random.default_rng(3))
-    monkeypatch.setattr(columns, "CHUNK_ROWS", 37)
+    monkeypatch.setattr("synth.neural.encoding.CHUNK_ROWS", 70)
     monkeypatch.setattr(spool, "MOST_IN_MEMORY", 0)
     for nameless in (True, False):  # Python knows a file system that makes none by its first refusal
         monkeypatch.setattr(tempfile, "_O_TMPFILE_WORKS", nameless)

@@ -1,1 +1,0 @@
-"""Encodings: rows to a network's input, and its output to rows."""
