@@ -56,8 +56,7 @@ class Modeled(Frozen):
     @field_validator("column", mode="before")
     @classmethod
     def _number(cls, column: Any) -> Any:
-        from synth.schema.kinds.integer import IntegerColumn
-        from synth.schema.kinds.real import RealColumn
+        from synth.schema.kinds.number import IntegerColumn, RealColumn
 
         kinds: dict[str, Any] = {"integer": IntegerColumn, "real": RealColumn}
         if column is None or isinstance(column, tuple(kinds.values())):
