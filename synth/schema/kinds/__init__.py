@@ -16,8 +16,8 @@ from synth.schema.kinds.base import AnyColumn, LineColumn
 from synth.schema.kinds.categorical import BooleanColumn, CategoricalColumn
 from synth.schema.kinds.moments import DateColumn, DatetimeColumn
 from synth.schema.kinds.number import IntegerColumn, RealColumn, WeightColumn
-from synth.schema.kinds.personal import IdentifierColumn, PersonalColumn, TextColumn
 from synth.schema.kinds.spans import ClockColumn, DurationColumn
+from synth.schema.kinds.unlearned import IdentifierColumn, PersonalColumn, TextColumn
 
 _SHIPPED: tuple[type[AnyColumn], ...] = (
     IntegerColumn, RealColumn, WeightColumn, CategoricalColumn, BooleanColumn, DateColumn, DatetimeColumn, ClockColumn,

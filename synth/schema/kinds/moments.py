@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 
 from synth.errors import nearest
 from synth.schema.kinds.base import ABOVE, BELOW, MOST_BESIDE, LineColumn
+from synth.schema.kinds.number import BOUNDS
 
 MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "day": 24 * 3600 * 10**6}
 """Of each precision."""
@@ -170,8 +171,6 @@ class TimeColumn(LineColumn):
     def show(self, count: int) -> str:
         return str(self.plain(EPOCH + dt.timedelta(microseconds=count * self.micros)))
 
-
-from synth.schema.kinds.number import BOUNDS
 
 Every = Literal["month", "month end", "quarter", "quarter end", "year", "year end"]
 MONTHS = {"month": 1, "quarter": 3, "year": 12}

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from synth.locales import check_locale, check_spoken
 from synth.schema.kinds.base import NOT_READ_OFF, AnyColumn, range_words
-from synth.schema.kinds.number import INT64
+from synth.schema.kinds.number import INT64, exactly_up_to
 
 
 def half_escaped(template: str | None) -> tuple[bool, str]:
@@ -80,8 +80,6 @@ class IdentifierColumn(AnyColumn):
         told = ("the template of these identifiers", "it shows what all of them have in common")
         return [told] if self.template else []
 
-
-from synth.schema.kinds.number import exactly_up_to
 
 Personal = Literal[
     "name", "first_name", "last_name", "email", "phone", "address", "street", "city", "postcode", "card_number", "iban",
