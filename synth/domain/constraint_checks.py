@@ -12,7 +12,7 @@ import pandas as pd
 from synth.constraints import Constraint, Dependency, FixedCombinations, Formula, Inequality, Steps, Unique
 from synth.constraints.expression import UNITS, Unit, dates, evaluate, names
 from synth.constraints.kinds import numbers_of
-from synth.domain import numeric_scale
+from synth.domain import grid
 from synth.schema.kinds import Column
 from synth.schema.kinds.moments import DAY
 
@@ -73,7 +73,7 @@ def compute(
     """
     column: Any = columns[formula.column]
     exact, unit = exact_positions(frame, formula, column, columns, before), column.unit
-    return settled(exact if unit is None else np.rint(numeric_scale.ratio(exact, unit)), column)
+    return settled(exact if unit is None else np.rint(grid.ratio(exact, unit)), column)
 
 
 def settled(computed: np.ndarray, column: Any) -> tuple[pd.Series, np.ndarray]:
@@ -83,9 +83,7 @@ def settled(computed: np.ndarray, column: Any) -> tuple[pd.Series, np.ndarray]:
     missing, unit = np.isnan(computed), column.unit
     low, high = _limits(column, unit)
     outside = (computed < low) | (computed > high)
-    inside = np.clip(
-        np.where(missing, 0.0, computed), max(low, -numeric_scale.LARGEST), min(high, numeric_scale.LARGEST)
-    )
+    inside = np.clip(np.where(missing, 0.0, computed), max(low, -grid.LARGEST), min(high, grid.LARGEST))
     series = column.values(inside if unit is None else inside.astype(np.int64), missing)
     return series, outside | (missing & (not column.missing))
 
@@ -103,9 +101,7 @@ def _limits(column: Any, unit: float | None) -> tuple[float, float]:
     low, high = column.span
     if unit is None:
         return low - _slack(low), high + _slack(high)
-    return float(np.ceil(numeric_scale.ratio(np.array(low), unit))), float(
-        np.floor(numeric_scale.ratio(np.array(high), unit))
-    )
+    return float(np.ceil(grid.ratio(np.array(low), unit))), float(np.floor(grid.ratio(np.array(high), unit)))
 
 
 def compares_days(constraint: Inequality, columns: Columns) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from synth.constraints import Dependency, Formula
-from synth.domain import numeric_scale
+from synth.domain import grid
 from synth.domain.constraint_checks import compute, determined, exact_positions, has_no_day, settled
 from synth.schema import Schema
 from synth.schema.counted import ALONE, CLOCK, MONDAY, OF_EXPRESSION, WEEKDAY, beside, modeled_in, usual_word
@@ -96,7 +96,7 @@ def _difference(value: np.ndarray, formula: np.ndarray, column: Any) -> np.ndarr
     if unit is None:
         left = value - formula
         return np.asarray(np.where(np.abs(left) <= _FLOAT_NOISE * np.abs(value), 0.0, left))
-    counts, exact = (numeric_scale.ratio(line, unit) for line in (value, formula))
+    counts, exact = (grid.ratio(line, unit) for line in (value, formula))
     left = np.where(np.abs(counts - exact) <= _NEAR, 0.0, np.rint(counts) - np.rint(exact))
     return np.asarray(np.where(np.isnan(counts - exact), np.nan, left * _scale(column)))
 
@@ -132,7 +132,7 @@ def _value(
     elif unit is None:
         counts = formula + left
     else:
-        counts = np.rint(numeric_scale.ratio(formula, unit)) + np.rint(left / _scale(column))
+        counts = np.rint(grid.ratio(formula, unit)) + np.rint(left / _scale(column))
     series, outside = settled(counts, column)
     if ALONE in ends:
         missing, alone = np.isnan(counts), drawn[ends[ALONE]]

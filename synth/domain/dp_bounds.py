@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from synth.domain import grid, numeric_scale
+from synth.domain import grid
 from synth.schema.kinds import LineColumn
 
 SMALLEST = 2.0**-20  # reals without a declared precision are told apart from zero down to this
@@ -80,7 +80,7 @@ def _powers(unit: float | None, largest: float, signal: float) -> np.ndarray:
     powers = np.concatenate([start * (1 + np.arange(n) / n) for start, n in zip(starts, parts, strict=True)])
     if unit is None:
         return np.concatenate([-powers[::-1], [0.0], powers])
-    powers = np.unique(np.ceil(numeric_scale.ratio(powers, unit)) * unit)
+    powers = np.unique(np.ceil(grid.ratio(powers, unit)) * unit)
     # On a lattice a negative cell ends with its least magnitude, so that zero has a cell of its own.
     return np.concatenate([unit - powers[::-1], powers])
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.domain import grid, numeric_scale
+from synth.domain import grid
 from synth.domain.discretizer import Attribute, Discretizer, regroup
 from synth.schema import Schema
 from synth.schema.kinds import BooleanColumn, CategoricalColumn, LineColumn
@@ -102,10 +102,10 @@ def line_attribute(
     n_distinct = np.bincount(cells, minlength=n_cells)
     pools = _pools(mass, enough)
     kept = np.zeros(n_cells, dtype=bool)
-    kept[numeric_scale.beside_cells(edges, column)] = True
+    kept[grid.beside_cells(edges, column)] = True
     few = kept & (pools == -2)
     pools[few] = -1
-    mass = _blurred(mass, pools, numeric_scale.lattice_measure(edges, column), kept)
+    mass = _blurred(mass, pools, grid.lattice_measure(edges, column), kept)
     groups = _groups(mass, pools, n_bins, enough)
     others = np.flatnonzero((mass > 0) & ~few)
     if few.any() and len(others):  # a code of enough units, in which they keep their own mass

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.domain import numeric_scale
-from synth.domain.coded_rows import Array, CodedRows
-from synth.domain.discretizer import OTHER, Attribute
+from synth.domain import grid
+from synth.domain.discretizer import OTHER, Array, Attribute, CodedRows
 from synth.domain.quantile_grid import line_attribute
 from synth.schema.kinds import LineColumn, RealColumn
 from synth.trees.conditional import Codes, Conditional, TrainingColumn
@@ -64,7 +63,7 @@ class Beside:
             ratios = source.scale.drawn(source.scale.ranked(codes, ranks), rng)
             values = positions[source.index][own] * ratios
             products = (ratios != 1) & ~np.isnan(values)
-            values[products] = numeric_scale.settle(values[products], column, np.zeros(0), source.shares, rng)
+            values[products] = grid.settle(values[products], column, np.zeros(0), source.shares, rng)
             drawn[own] = values
         return drawn
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from synth.domain.coded_rows import Array, Codes
-from synth.domain.discretizer import MISSING, OTHER, Attribute
+from synth.domain.discretizer import MISSING, OTHER, Array, Attribute, Codes
 from synth.schema.kinds.moments import DAY
 
 NEVER = -1.0  # a feature of what is missing

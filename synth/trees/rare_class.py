@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from synth.domain.coded_rows import CodedRows
-from synth.domain.discretizer import MISSING, OTHER, Attribute
+from synth.domain.discretizer import MISSING, OTHER, Attribute, CodedRows
 from synth.trees.forest import Array
 
 SHARE = 0.75  # of the rows of a leaf, which a class has at least

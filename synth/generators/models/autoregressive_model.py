@@ -10,8 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.domain import Discretizer
-from synth.domain.coded_rows import CodedRows, Evidence
-from synth.domain.discretizer import Attribute
+from synth.domain.discretizer import Attribute, CodedRows, Evidence
 from synth.generators.models.constraints import structural_zeros
 from synth.generators.models.known_rows import Candidates, accept_by_weight
 from synth.generators.models.table_model import TableModel, facts_of

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from synth.domain import Discretizer, plain_arrays
-from synth.domain.coded_rows import Array, CodedRows, Codes, Evidence, Flags
-from synth.domain.discretizer import Attribute
+from synth.domain.discretizer import Array, Attribute, CodedRows, Codes, Evidence, Flags
 from synth.generators.autoregressive_generator import AutoregressiveGenerator, LearnedRows
 from synth.generators.models.autoregressive_model import AutoregressiveModel
 from synth.generators.models.neural_model import require_torch
