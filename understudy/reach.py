@@ -22,7 +22,7 @@ from evaluate.privacy.membership import Scores, true_positive_rate
 from evaluate.privacy.membership_attacks import MOST_ROWS, ROWS_EACH, affordable_targets
 
 if TYPE_CHECKING:
-    from synth.dp.tradeoff import TradeOff
+    from synth.dp.schedule import TradeOff
 
 Z = float(special.ndtri(0.975))
 STEP, MOST_TIMES = 1.25, 1_000.0

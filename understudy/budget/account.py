@@ -10,8 +10,7 @@ from pathlib import Path
 
 from evaluate.provenance import LedgerStanding
 from synth.dp.ledger import Holding, Ledger, open_ledger
-from synth.dp.ledger.records import named
-from synth.dp.ledger.state import check_total, releases_of, unknown
+from synth.dp.ledger.records import check_total, named, releases_of, unknown
 from synth.dp.ledger.store import LedgerAddress, parsed
 from synth.dp.renyi_curve import RdpCurve, RdpFilter
 from synth.dp.schedule import Schedule

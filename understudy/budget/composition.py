@@ -8,9 +8,8 @@ from typing import Any
 from synth.dp.accounting import epsilon_advanced, epsilon_basic, epsilon_pld, epsilon_zcdp
 from synth.dp.events import Event
 from synth.dp.renyi_curve import RdpFilter
-from synth.dp.schedule import Schedule
+from synth.dp.schedule import FALSE_ALARMS, Schedule
 from synth.dp.schedule_file import ScheduleFile, StatedCost
-from synth.dp.tradeoff import FALSE_ALARMS
 
 AGREEMENT = 1e-3
 """The relative difference at which a claim and a computed epsilon still agree."""

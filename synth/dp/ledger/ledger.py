@@ -17,17 +17,20 @@ import sqlalchemy as sa
 
 from synth.dp.ledger.records import (
     MAX_WORDS,
+    Damage,
     Holding,
     LedgerEntry,
+    LedgerState,
     Request,
     Reservation,
     canonical,
     chained,
+    check_total,
     checked_total,
     curve_content,
     named,
+    unknown,
 )
-from synth.dp.ledger.state import Damage, LedgerState, check_total, unknown
 from synth.dp.ledger.store import PATIENCE_S, Store, add, entries_after, entry_at, parsed
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.statement import LedgerNote

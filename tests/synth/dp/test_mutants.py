@@ -29,7 +29,7 @@ from synth.dp.accounting import epsilon_pld, epsilon_rdp
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 from synth.dp.ledger import Request, open_ledger
-from synth.dp.ledger.state import LedgerState
+from synth.dp.ledger.records import LedgerState
 from synth.dp.mechanisms import InjectedNoise, Steps, SystemNoise
 from synth.dp.noise_journal import Journal
 from synth.dp.renyi_curve import RdpCurve, RdpFilter
