@@ -26,8 +26,7 @@ from synth.generators.latent_class import BEYOND_CODES, LatentClass, has_order
 from synth.generators.marginal_generator import Independent
 from synth.generators.mst import Mst
 from synth.generators.wrapper import unwrapped
-from synth.marginals.factor import CELLS_A_MB
-from synth.marginals.measurement import MEAN_ABSOLUTE
+from synth.marginals.factor import CELLS_A_MB, MEAN_ABSOLUTE
 from synth.schema import Schema
 
 Planned = Independent | Mst | Aim | LatentClass

@@ -30,7 +30,7 @@ from synth.dp.mechanisms import system_words
 from synth.errors import JobError
 from synth.infer.relations import with_modeled
 from synth.marginals import Measurement
-from synth.marginals.measurement import estimate_total
+from synth.marginals.factor import estimate_total
 from synth.row_hash import content_hashes, entity_codes, entity_hashes
 from synth.row_order import histories_of, rows_before
 from synth.schema import Schema

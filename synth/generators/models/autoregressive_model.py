@@ -14,7 +14,7 @@ from synth.domain.discretizer import Attribute, CodedRows, Evidence
 from synth.generators.models.constraints import structural_zeros
 from synth.generators.models.known_rows import Candidates, accept_by_weight
 from synth.generators.models.table_model import TableModel, facts_of
-from synth.marginals.conditional_sampling import row_groups
+from synth.marginals.sampling import row_groups
 from synth.schema import Schema
 
 FEWEST_MEMBERS = 15  # rows of a category below which nothing is learned of it

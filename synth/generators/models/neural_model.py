@@ -13,7 +13,7 @@ from synth.domain import Discretizer
 from synth.dp.statement import PrivacyStatement
 from synth.generators.models.known_rows import Candidates, accept_by_weight
 from synth.generators.models.table_model import TableModel, facts_of
-from synth.marginals.conditional_sampling import row_groups
+from synth.marginals.sampling import row_groups
 from synth.schema import Schema
 from synth.transforms.encoding import BinnedEncoding
 from synth.transforms.mode_encoding import ModalEncoding

@@ -21,9 +21,8 @@ import pytest
 from numpy.typing import NDArray
 
 from synth.marginals.estimation import estimate
-from synth.marginals.factor import Clique
+from synth.marginals.factor import Clique, Measurement
 from synth.marginals.markov_random_field import MarkovRandomField
-from synth.marginals.measurement import Measurement
 
 pytestmark = [
     pytest.mark.statistical,  # the oracle compiles for a quarter of a minute

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.marginals.estimation import MarginalLoss, estimate
-from synth.marginals.factor import Clique, Factor, axes_beside, broadcast_shape
+from synth.marginals.factor import Clique, Factor, Measurement, axes_beside, broadcast_shape, estimate_total, merge
 from synth.marginals.inference import Projections, place, propagate
-from synth.marginals.measurement import Measurement, estimate_total, merge
 
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2, "e": 3}
 

@@ -14,13 +14,12 @@ from safetensors.numpy import load, save
 from synth.errors import ModelError
 from synth.generators.models.constraints import affordable
 from synth.marginals import Measurement
-from synth.marginals.conditional_sampling import sample_given
 from synth.marginals.estimation import estimate
 from synth.marginals.factor import Clique, Factor
 from synth.marginals.junction_tree import JunctionTree, cells_with_one_more, junction_tree, maximal_cliques
 from synth.marginals.latent_class_estimation import ChowLiuTree, CoarseCodes
 from synth.marginals.markov_random_field import MarkovRandomField, condition
-from synth.marginals.sampling import round_counts, sample
+from synth.marginals.sampling import round_counts, sample, sample_given
 
 N = 20_000
 GROUPED_DOMAIN = {"a": 3, "b": 6, "c": 4, "d": 2}

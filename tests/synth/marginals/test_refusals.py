@@ -9,12 +9,11 @@ import pytest
 from synth.errors import ModelError
 from synth.marginals import Measurement
 from synth.marginals.estimation import estimate
-from synth.marginals.factor import Factor
+from synth.marginals.factor import Factor, merge
 from synth.marginals.junction_tree import junction_tree
 from synth.marginals.latent_class_estimation import ClassEstimation
 from synth.marginals.latent_classes import CLASS_SHARES, CLASS_TABLES, LatentClasses
 from synth.marginals.markov_random_field import MarkovRandomField, condition
-from synth.marginals.measurement import merge
 from synth.marginals.sampling import sample, sample_classes
 
 DOMAIN = {"a": 2, "b": 3}

@@ -30,7 +30,7 @@ from synth.dp.mechanisms import Words, system_words
 from synth.dp.schedule import EPSILON_RANGE, Schedule, require_declared
 from synth.errors import BudgetError, SchemaError
 from synth.generators.fitting.training_data import bound_contributions
-from synth.marginals.measurement import MEAN_ABSOLUTE
+from synth.marginals.factor import MEAN_ABSOLUTE
 from synth.schema import Schema
 from synth.schema.counted import in_rows_alone
 from synth.table import conform
