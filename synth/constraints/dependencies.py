@@ -29,8 +29,7 @@ def equivalents(
     A column that may be missing, or that a formula computes, is held. Each determinant is held itself.
     """
     computed = {constraint.column for constraint in constraints if isinstance(constraint, Formula)}
-    links: dict[str, list[Dependency]] = {}
-    stated = list(_listed(constraints))
+    links, stated = dict[str, list[Dependency]](), list(_listed(constraints))
     determinants = {each.determinant for each in stated}
     for each in stated:
         names = {each.determinant, each.dependent}
@@ -39,8 +38,14 @@ def equivalents(
         is_open = names.isdisjoint(computed) and not any(columns[name].missing for name in names)
         if is_open and len(names & set(constant)) != 1 and len(set(each.mapping.values())) == len(each.mapping):
             links.setdefault(each.determinant, []).append(each)
+
+    def rank(name: str) -> tuple[int, bool, bool]:
+        """Lowest for the column that is best held: one that matters, else one with an order, else one with levels."""
+        column = columns[name]
+        return first.index(name) if name in first else len(first), not column.is_ordered, not column.is_categorical
+
     dependents: dict[str, Dependency] = {}
-    for determinant in sorted(links, key=lambda name: _rank(name, columns[name], first)):
+    for determinant in sorted(links, key=rank):
         if determinant not in dependents:
             dependents |= _reached(determinant, links)
     return dependents
@@ -86,13 +91,8 @@ def _listed(constraints: Sequence[Constraint]) -> Iterator[Dependency]:
     """Every dependency that a constraint states, in their order."""
     for constraint in constraints:
         if isinstance(constraint, FixedCombinations):
-            for (determinant, dependent), mapping in constraint.determined.items():
-                yield Dependency(determinant, dependent, mapping)
-
-
-def _rank(name: str, column: Any, first: Sequence[str]) -> tuple[int, bool, bool]:
-    """Lowest for the column that is best held: one that matters, else one with an order, else one with levels."""
-    return first.index(name) if name in first else len(first), not column.is_ordered, not column.is_categorical
+            for names, mapping in constraint.determined.items():
+                yield Dependency(*names, mapping)
 
 
 def _reached(determinant: str, links: Mapping[str, Sequence[Dependency]]) -> dict[str, Dependency]:
