@@ -1,6 +1,7 @@
 """Constraint checks: which rows break a constraint, and columns computed by a formula.
 
-Everything is compared on the numeric scale (float64): whole numbers beyond 2^53 only as exactly as that.
+Everything is compared as float64: whole numbers beyond 2^53 only as exactly as that. Frames are in canonical form, and
+*Sensitive* where they are real; `before` is the row before each, of the same entity, `None` where there is none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,10 +24,7 @@ Columns = Mapping[str, Column]
 def broken(
     frame: pd.DataFrame, constraint: Constraint, columns: Columns, before: pd.DataFrame | None = None
 ) -> np.ndarray:
-    """True for rows that break a constraint; shape (n,). Of rows that repeat each other, all of them do.
-    `frame`: in canonical form; *Sensitive* where it is real.
-    `before`: the row before each, of the same entity; `None`: there is none.
-    """
+    """True for rows that break a constraint; shape (n,). Of rows that repeat each other, all of them do."""
     if isinstance(constraint, Inequality):
         return _out_of_order(frame, constraint, columns)
     if isinstance(constraint, FixedCombinations):
@@ -41,9 +39,7 @@ def broken(
 def repeated(
     frame: pd.DataFrame, constraint: Unique, columns: Columns, *, keep: Literal["first", False] = False
 ) -> np.ndarray:
-    """True for rows that repeat the values of another row; shape (n,). A row where one is missing repeats nothing.
-    `frame`: in canonical form; *Sensitive* where it is real.
-    """
+    """True for rows that repeat the values of another row; shape (n,). A row where one is missing repeats nothing."""
     known = _told_apart(frame, constraint, columns)
     missing = known.isna().to_numpy().any(axis=1)
     return np.asarray(known.duplicated(keep=keep).to_numpy() & ~missing)
@@ -68,9 +64,7 @@ def _told_apart(frame: pd.DataFrame, constraint: Unique, columns: Columns) -> pd
 def compute(
     frame: pd.DataFrame, formula: Formula, columns: Columns, before: pd.DataFrame | None = None
 ) -> tuple[pd.Series, np.ndarray]:
-    """A formula's column in canonical form, and which rows it is not lawful in; shape (n,) both.
-    `before`: the row before each, of the same entity; `None`: there is none.
-    """
+    """A formula's column in canonical form, and which rows it is not lawful in; shape (n,) both."""
     column: Any = columns[formula.column]
     exact, unit = exact_positions(frame, formula, column, columns, before), column.unit
     return settled(exact if unit is None else np.rint(grid.ratio(exact, unit)), column)
@@ -94,14 +88,6 @@ def determined(determinant: pd.Series, dependency: Dependency, columns: Columns)
     rows = pd.Index(known.array).get_indexer(pd.Index(determinant.array))
     values = canonical(tuple(dependency.mapping.values()), columns[dependency.dependent])
     return values.take(np.maximum(rows, 0)).reset_index(drop=True), rows < 0
-
-
-def _limits(column: Any, unit: float | None) -> tuple[float, float]:
-    """The bounds of a computed value: in steps of the precision, else with room for noise, which is cut off later."""
-    low, high = column.span
-    if unit is None:
-        return low - _slack(low), high + _slack(high)
-    return float(np.ceil(grid.ratio(np.array(low), unit))), float(np.floor(grid.ratio(np.array(high), unit)))
 
 
 def compares_days(constraint: Inequality, columns: Columns) -> bool:
@@ -176,7 +162,6 @@ def exact_positions(
 ) -> np.ndarray:
     """The values of an expression as positions of a column, shape (n,); NaN where there are none.
     `formula`: a formula, or what a column is modeled as.
-    `before`: the row before each, of the same entity; `None`: there is none.
     """
     earlier = None if before is None else _values(before, names(formula.parsed, before=True), formula.unit, columns)
     now = _values(frame, formula.parents, formula.unit, columns)

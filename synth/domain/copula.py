@@ -54,9 +54,7 @@ class Copula:
 
     @classmethod
     def fitted(cls, discretizer: Discretizer, codes: np.ndarray, rng: np.random.Generator) -> Self | None:
-        """The copula of numbers and times; `None` where no two of them go together.
-        `codes`: as a model draws them, shape (n, n_columns).
-        """
+        """The copula of numbers and times, of codes as a model draws them; `None` where no two go together."""
         lines = [(column, each) for column, each in enumerate(discretizer.attributes) if each.edges is not None]
         if len(lines) < 2 or len(codes) < 2:
             return None
@@ -76,9 +74,7 @@ class Copula:
     def ranks(
         self, columns: Columns, rng: np.random.Generator, known: Mapping[int, np.ndarray] | None = None
     ) -> dict[int, np.ndarray]:
-        """The share of its code's mass below each value, by place, shape (n,) each.
-        `columns`: codes by place, shape (n,) each.
-        """
+        """The share of its code's mass below each value, by place, shape (n,) each, as `columns` are."""
         n_rows = len(columns[self.places[0]])
         ranks = {column: np.empty(n_rows) for column in self.places}
         for start in range(0, n_rows, BLOCK):

@@ -5,10 +5,14 @@ mode, and over those beside a *pilot*, a log-spline with a second-difference pen
 chosen by Mallows' criterion, as the variance of the noise is known. Where noise hides the tails, the pilot's must
 decline. Everything here is post-processing of released counts.
 
-Source: Eilers & Marx 1996 (P-splines, asymmetric penalties for monotone fits); Mallows 1973; Kiefer & Wolfowitz 1956.
-"""
+Counts of the first kind are a base measure times a ratio that is constant on segments of cells. All segmentations are
+summed by forward and backward recursion, O(K^2) for K places where the ratio may change. A segment is empty, or its
+ratio has a mixture of exponential priors; one at a bound is mostly empty, which keeps noise out of the tails. The known
+total enters as an exponential tilt of the posterior, the saddlepoint approximation of conditioning on the sum.
 
-from dataclasses import dataclass
+Source: Hutter 2007, "Exact Bayesian regression of piecewise constant functions", Bayesian Analysis 2(4); Eilers & Marx
+1996 (P-splines, asymmetric penalties for monotone fits); Mallows 1973; Kiefer & Wolfowitz 1956.
+"""
 
 import numpy as np
 from scipy.linalg import solveh_banded
@@ -42,6 +46,17 @@ FAR, PLACES, SUPPORT, ITERATIONS = 10.0, 20.0, 120, 300
 """Standard deviations of the noise from which on a count stays as it is. For nearer ones: places in each of them,
 points of their prior, and steps of its estimation.
 """
+CHANGES = 2.0  # expected changes of the ratio over a column, a priori
+EMPTY, EMPTY_AT_BOUND = 0.2, 0.98  # prior probability that a segment is empty
+SCALES = (0.25, 1.0, 4.0, 16.0)
+"""Means of the exponential priors of a segment's ratio, in units of the ratio of the whole column."""
+BLOCKS, COARSE = 160, 48
+"""Places at most where the ratio may change: in the estimate, and in the search of the tilt. Of more cells, even cuts
+and those where neighboring sums differ most; 320 and 96 gave the same distances on 70 real columns."""
+TILTS, NEAR, FARTHEST = 5, 0.01, 3.0
+"""Steps of the search of the tilt, the relative miss of the total that ends it, and its limit in standard errors."""
+CONTRAST = 3.0
+"""Standard deviations from which on neighboring sums differ enough for a place between even cuts."""
 
 
 def expected_counts(
@@ -145,19 +160,6 @@ def posterior_means(noisy: np.ndarray, sigma: float) -> np.ndarray:
     return means
 
 
-@dataclass(frozen=True)
-class _Tails:
-    """The tails in which a log-density must decline, and their least steepness."""
-
-    direction: np.ndarray
-    slope: np.ndarray
-
-    def excess(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights of steps that break the rule, and by how much each step misses it; shapes (n_cells - 1,)."""
-        missed = np.diff(theta) + self.slope
-        return STEEP * (self.direction * missed > 0), missed
-
-
 def _last_sure(counts: np.ndarray, sigma: float) -> int:
     """The last cell of the last window of 1, 2, 4, ... cells that surely holds mass and no shorter one; -1 for none.
 
@@ -177,8 +179,11 @@ def _last_sure(counts: np.ndarray, sigma: float) -> int:
     return last
 
 
-def _tails(counts: np.ndarray, sigma: float) -> _Tails | None:
-    """The tails in which noise hides the mass, where a density declines; `None` where noise hides all of it."""
+def _tails(counts: np.ndarray, sigma: float) -> tuple[np.ndarray, np.ndarray] | None:
+    """Where noise hides the mass in the tails, the direction in which a density declines there and its least slope.
+
+    Shapes (n_cells - 1,); `None` where noise hides all of it.
+    """
     n, last = len(counts), _last_sure(counts, sigma)
     if last < 0:
         return None
@@ -186,15 +191,15 @@ def _tails(counts: np.ndarray, sigma: float) -> _Tails | None:
     first = n - 1 - _last_sure(counts[::-1], sigma)
     if first <= last:
         span = max(3, (last - first) // 8)
+
+        def decline(near: np.ndarray, n_cells: int) -> float:
+            """The slope from the mean of the last known counts to one unit after so many cells."""
+            return float(np.log(max(near.mean(), np.e))) / max(n_cells, 1)
+
         direction[:first], direction[last:] = -1.0, 1.0
-        slope[:first] = -DECLINE * _decline(counts[first : first + span + 1], first)
-        slope[last:] = DECLINE * _decline(counts[max(last - span, 0) : last + 1], n - 1 - last)
-    return _Tails(direction, slope)
-
-
-def _decline(near: np.ndarray, n_cells: int) -> float:
-    """The slope of a log-density from the mean of its last known counts to one unit after so many cells."""
-    return float(np.log(max(near.mean(), np.e))) / max(n_cells, 1)
+        slope[:first] = -DECLINE * decline(counts[first : first + span + 1], first)
+        slope[last:] = DECLINE * decline(counts[max(last - span, 0) : last + 1], n - 1 - last)
+    return direction, slope
 
 
 def _pilot(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: float) -> tuple[np.ndarray | None, float]:
@@ -227,18 +232,26 @@ def _pilot(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: flo
     return chosen, degrees
 
 
-def _fitted(counts: np.ndarray, share: np.ndarray, penalty: np.ndarray, theta: np.ndarray, tails: _Tails) -> np.ndarray:
+def _fitted(
+    counts: np.ndarray, share: np.ndarray, penalty: np.ndarray, theta: np.ndarray, tails: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
     """The log-density of least penalized squares, by damped Gauss-Newton steps; counts in units of their noise."""
+    direction, slope = tails
+
+    def excess(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of steps that break the rule of tails, and by how much each step misses it."""
+        missed = np.diff(at) + slope
+        return STEEP * (direction * missed > 0), missed
 
     def loss(at: np.ndarray) -> float:
-        weights, missed = tails.excess(at)
+        weights, missed = excess(at)
         squares = ((counts - share * np.exp(at)) ** 2).sum() + at @ _times(penalty, at)
         return float(squares + (weights * missed**2).sum())
 
     now, damping = loss(theta), DAMPING
     for _ in range(STEPS):
         expected = share * np.exp(theta)
-        weights, missed = tails.excess(theta)
+        weights, missed = excess(theta)
         downhill = expected * (counts - expected) - _times(penalty, theta)
         downhill[1:] -= weights * missed
         downhill[:-1] += weights * missed
@@ -294,22 +307,8 @@ def _times(bands: np.ndarray, vector: np.ndarray) -> np.ndarray:
     return np.asarray(product)
 
 
-CHANGES = 2.0  # expected changes of the ratio over a column, a priori
-EMPTY, EMPTY_AT_BOUND = 0.2, 0.98  # prior probability that a segment is empty
-SCALES = (0.25, 1.0, 4.0, 16.0)
-"""Means of the exponential priors of a segment's ratio, in units of the ratio of the whole column."""
-BLOCKS, COARSE = 160, 48
-"""Places at most where the ratio may change: in the estimate, and in the search of the tilt. Of more cells, even cuts
-and those where neighboring sums differ most; 320 and 96 gave the same distances on 70 real columns."""
-TILTS, NEAR, FARTHEST = 5, 0.01, 3.0
-"""Steps of the search of the tilt, the relative miss of the total that ends it, and its limit in standard errors."""
-CONTRAST = 3.0
-"""Standard deviations from which on neighboring sums differ enough for a place between even cuts."""
-
-
 def average_segments(counts: np.ndarray, base: np.ndarray, sigma: float, total: float) -> tuple[np.ndarray, float]:
-    """Posterior mean of the counts given their total, shape (n_cells,), and the log-evidence against no mass at all.
-    `counts`: noisy, shape (n_cells,).
+    """Posterior mean of noisy counts given their total, and the log-evidence against no mass at all.
     `base`: measure of each cell, positive, shape (n_cells,).
     """
     coarse, limit = _Segments(counts, base, sigma, total, COARSE), FARTHEST / (sigma * np.sqrt(len(counts)))

@@ -1,8 +1,9 @@
-"""The discretizer: every value falls into a *cell*, and cells are merged into *codes*.
+"""Columns as codes: every value falls into a *cell*, and cells are merged into *codes*.
 
 Cells are fine and, for private use, public: a category, a stretch of the numeric scale. `other` and `missing` are
 always the last two of both, so that the domain never depends on whether the data needed them. Codes are what marginals
-are counted on. Within a code a value is drawn by the mass of its cells.
+are counted on. Within a code a value is drawn by the mass of its cells. `CodedRows` are codes and ranks within them:
+what sequential generators learn from and draw.
 """
 
 from collections.abc import Mapping
@@ -49,9 +50,8 @@ class Attribute:
         """An attribute from plain data that may be damaged."""
         edges = None if content["edges"] is None else plain_arrays.reals(content, "edges")
         group, mass = plain_arrays.whole_numbers(content, "group"), plain_arrays.reals(content, "mass")
-        attribute = cls(name, column, edges, group, mass)
-        _require_sound(attribute)
-        return attribute
+        _require_sound(column, edges, group, mass)
+        return cls(name, column, edges, group, mass)
 
     @property
     def line(self) -> tuple[np.ndarray, LineColumn]:
@@ -94,18 +94,12 @@ class Attribute:
         cells = np.clip(np.searchsorted(self.line[0], positions, side="right") - 1, 0, self.n_cells - 3)
         return np.where(np.isnan(positions), self.n_cells + MISSING, cells)
 
-    @property
-    def fine(self) -> "Attribute":
-        """The attribute whose codes are its cells."""
-        return replace(self, group=np.arange(self.n_cells))
-
     def codes(self, series: pd.Series) -> np.ndarray:
         """The code of every value, shape (n,), int32."""
         return np.asarray(self.group[self.cells(series)], dtype=np.int32)
 
     def values(self, codes: np.ndarray, rng: np.random.Generator, ranks: np.ndarray | None = None) -> pd.Series:
-        """A value for every code, as a canonical column.
-        `codes`: shape (n,).
+        """A value for every code, shape (n,), as a canonical column.
         `ranks`: the share of its code's mass below each value, shape (n,), for possible codes; left out, it is drawn.
         """
         if ranks is None:
@@ -142,12 +136,6 @@ class Attribute:
         texts = np.array([*known, None], dtype=object)
         return pd.Series(texts[np.where(missing, len(known), cells)], dtype=object)
 
-    def known_ranks(self, values: pd.Series) -> np.ndarray | None:
-        """The share of its code's mass below each number or time, NaN where missing, shape (n,); `None` of others."""
-        if self.edges is None:
-            return None
-        return np.asarray(np.append(self.middle_ranks[:MISSING], np.nan)[self.cells(values)])
-
     def ranked(self, codes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
         """The cell of each code below which that share of the code's mass lies, shape (n,)."""
         order, below, firsts, ends = self._below
@@ -159,9 +147,7 @@ class Attribute:
 
     @cached_property
     def rank_intervals(self) -> np.ndarray:
-        """The shares of its code's mass below every cell and below its end, the whole code where it has no mass; shape
-        (n_cells, 2).
-        """
+        """Shares of its code's mass below every cell and its end, 0 and 1 in one without mass; shape (n_cells, 2)."""
         order, below, firsts, ends = self._below
         codes = self.group[order]
         low, high = below[firsts][codes, np.newaxis], below[ends][codes, np.newaxis]
@@ -249,13 +235,18 @@ class Discretizer:
             raise SchemaError(
                 f"columns={', '.join(schema.measured)} have no domain yet; measure or observe it before there are codes"
             )
-        return cls(tuple(_public_attribute(name, schema.columns[name]) for name in schema.modeled))
+        attributes = []
+        for name in schema.modeled:
+            column: Any = schema.columns[name]
+            edges = None if column.is_categorical else grid.public_grid(column)
+            groups = None if edges is None else grid.declared_groups(column, edges)
+            attribute = _attribute(name, column, edges)
+            attributes.append(attribute if groups is None else regroup(attribute, groups))
+        return cls(tuple(attributes))
 
     @classmethod
     def by_quantiles(cls, schema: Schema, train: pd.DataFrame, n_bins: int = 20) -> Self:
-        """Bins of about equal mass in the training table, spikes in bins of their own: for evaluation, not for release.
-        `train`: *Sensitive*. Conforming to the schema.
-        """
+        """Bins of about equal mass in the training table, *Sensitive*, spikes in bins of their own: for evaluation."""
         counted = {}
         for name in schema.learned:
             column = schema.columns[name]
@@ -297,19 +288,17 @@ class Discretizer:
         copula: "Copula | None" = None,
         known_values: pd.DataFrame | None = None,
     ) -> pd.DataFrame:
-        """A canonical table of the learned columns, values drawn within their codes; known ones are as they are.
-        `codes`: shape (n, d), as `encode` gives them.
-        """
+        """A canonical table of the learned columns, values drawn within their codes; known ones are as they are."""
         columns = [np.asarray(codes[:, i]) for i in range(len(self.attributes))]
         ranks: dict[int, np.ndarray] = {}
         if copula is not None:
             columns = [a.possible(column, rng) for a, column in zip(self.attributes, columns, strict=True)]
             known = {
-                i: a.known_ranks(known_values[a.name])
+                i: np.append(a.middle_ranks[:MISSING], np.nan)[a.cells(known_values[a.name])]
                 for i, a in enumerate(self.attributes)
-                if known_values is not None and a.name in known_values
+                if known_values is not None and a.name in known_values and a.edges is not None
             }
-            ranks = copula.ranks(columns, rng, {index: rank for index, rank in known.items() if rank is not None})
+            ranks = copula.ranks(columns, rng, known)
         decoded = {
             a.name: known_values[a.name]
             if known_values is not None and a.name in known_values
@@ -341,9 +330,8 @@ class Discretizer:
         return cls(tuple(Attribute.from_plain(name, schema.columns[name], content[name]) for name in schema.modeled))
 
 
-def _require_sound(attribute: Attribute) -> None:
-    """Refuse an attribute of which cells, codes and masses do not fit each other or the column's kind."""
-    column, edges, group, mass = attribute.column, attribute.edges, attribute.group, attribute.mass
+def _require_sound(column: Any, edges: np.ndarray | None, group: np.ndarray, mass: np.ndarray) -> None:
+    """Refuse cells, codes and masses that do not fit each other or the column's kind."""
     if column.is_categorical != (edges is None):
         raise ValueError("a column has edges where it has a line, and only there")
     n_cells = len(column.levels) if edges is None else len(edges) - 1
@@ -367,26 +355,16 @@ def _attribute(name: str, column: Any, edges: np.ndarray | None) -> Attribute:
     return Attribute(name, column, edges, np.arange(n_cells), np.ones(n_cells))
 
 
-def _public_attribute(name: str, column: Any) -> Attribute:
-    if column.is_categorical:
-        return _attribute(name, column, None)
-    edges = grid.public_grid(column)
-    attribute = _attribute(name, column, edges)
-    groups = grid.declared_groups(column, edges)
-    return attribute if groups is None else regroup(attribute, groups)
-
-
 def regroup(attribute: Attribute, groups: np.ndarray, mass: np.ndarray | None = None) -> Attribute:
     """The attribute with its cells merged anew.
     `groups`: a number for each cell but `other` and `missing`, shape (n_cells - 2,); equal numbers share a code, -1
     joins `other`. Numbers need not be dense.
-    `mass`: new masses of all cells, shape (n_cells,); `None` keeps them.
+    `mass`: new masses of all cells, shape (n_cells,).
     """
     distinct, dense = np.unique(np.where(groups < 0, np.iinfo(np.int64).max, groups), return_inverse=True)
     n_codes = len(distinct) - int((groups < 0).any())
     group = np.concatenate([np.where(groups < 0, n_codes, dense), [n_codes, n_codes + 1]])
-    kept = attribute.mass if mass is None else mass
-    return replace(attribute, group=group, mass=kept)
+    return replace(attribute, group=group, mass=attribute.mass if mass is None else mass)
 
 
 Codes = NDArray[np.int32]

@@ -1,8 +1,11 @@
-"""Edges on the line: public grids by kind, declared bins, and quantile bins of a table for evaluation.
+"""The line of numbers and times: edges of cells on it, values drawn within cells and put on the precision.
 
 A public grid is made from the schema alone. It is even on a linear scale, and geometric on both sides of a zero of its
 own on a logarithmic one. A declared spike has a cell of its own. All cells but its neighbors hold a multiple of a step
 that nearly all values keep. A grid has at most `MAX_CELLS` cells.
+
+Edges are ascending, shape (n_cells + 1,), of half-open cells. Positions are float64, shape (n,); on a precision values
+are int64 counts of the column's `unit`.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +17,14 @@ from synth.schema.kinds import LineColumn
 MAX_CELLS = 4_000
 EVEN_CELLS = 256  # cells of an even grid over a column that can hold more values than that
 CELLS_A_DECADE = 24
+ROUNDING = 8.0  # float spacings by which a quotient may miss a whole number
+LARGEST = 2.0**62  # steps of a precision that are counted at most, either way: as many as int64 holds
 DECADES = 6
 """The range below the largest magnitude in which a geometric grid resolves a column without a precision."""
 
 
 def public_grid(column: LineColumn) -> np.ndarray:
-    """Edges of fine half-open cells from what is declared alone; shape (n_cells + 1,), ascending."""
+    """Edges of fine cells from what is declared alone."""
     low, high = column.span
     unit = column.unit
     scale, often = getattr(column, "scale", "linear"), column.spacing
@@ -56,8 +61,6 @@ def quantile_edges(distinct: np.ndarray, counts: np.ndarray, column: LineColumn,
 
 def quantiles(distinct: np.ndarray, counts: np.ndarray, n_bins: int) -> np.ndarray:
     """The values at even shares of a table, from the least to the largest: NumPy's "inverted_cdf" of counted values.
-    `distinct`: ascending, shape (n_places,).
-    `counts`: of each place, shape (n_places,).
 
     >>> quantiles(np.array([1.0, 2.0, 7.0]), np.array([2, 1, 1]), 2)
     array([1., 1., 7.])
@@ -70,17 +73,13 @@ def quantiles(distinct: np.ndarray, counts: np.ndarray, n_bins: int) -> np.ndarr
 
 
 def within(edges: np.ndarray, column: LineColumn) -> bool:
-    """True if cells are none but between the column's bounds, as far as a grid goes around them.
-    `edges`: ascending, shape (n_cells + 1,).
-    """
+    """True if cells are none but between the column's bounds, as far as a grid goes around them."""
     around = close(np.zeros(0), column)
     return bool(around[0] <= edges[0] and edges[-1] <= around[-1])
 
 
 def resolution(edges: np.ndarray, column: LineColumn) -> np.ndarray:
-    """Edges in cells of the column's public grid: even on a linear scale, geometric around zero on a logarithmic one.
-    `edges`: ascending, shape (n_cells + 1,).
-    """
+    """Edges in cells of the column's public grid: even on a linear scale, geometric around zero on another."""
     if getattr(column, "scale", "linear") == "linear":
         places = (edges - edges[0]) / (edges[-1] - edges[0]) * EVEN_CELLS
     else:
@@ -105,9 +104,7 @@ def close(edges: np.ndarray, column: LineColumn) -> np.ndarray:
     unit, (low, high) = column.unit, column.span
 
     def top_of(position: float) -> float:
-        return float(
-            np.nextafter(position, np.inf) if unit is None else max(position + unit / 2, np.nextafter(position, np.inf))
-        )
+        return float(max(position + (unit or 0.0) / 2, np.nextafter(position, np.inf)))
 
     bottom, top = low if unit is None else low - unit / 2, top_of(high)
     inner = np.unique(between(edges, unit))
@@ -157,20 +154,10 @@ def _geometric(low: float, high: float, unit: float | None) -> np.ndarray:
     return np.concatenate([-magnitudes[::-1], after_zero, magnitudes])
 
 
-ROUNDING = 8.0  # float spacings by which a quotient may miss a whole number
-LARGEST = 2.0**62
-"""Steps of a precision that are counted at most, either way: as many as int64 holds."""
-
-
 def draw(edges: np.ndarray, cells: np.ndarray, column: LineColumn, rng: np.random.Generator) -> np.ndarray:
     """Values drawn uniformly from half-open cells [edge, next edge), on the column's own precision.
 
     Of a column with steps, the share that is on each is drawn from its multiples, in cells that hold any.
-    `edges`: ascending, shape (n_cells + 1,).
-    `cells`: of the values, shape (n,).
-
-    Returns:
-        Positions on the line, shape (n,): int64 counts of its `unit` where there is one, else float64.
     """
     unit = column.unit
     low, high = column.ends
@@ -191,11 +178,7 @@ def settle(
     positions: np.ndarray, column: LineColumn, taken: np.ndarray, shares: Sequence[float], rng: np.random.Generator
 ) -> np.ndarray:
     """Positions folded into the bounds and put on the precision, the share of each step on its nearest multiples.
-    `positions`: on the line, shape (n,).
     `shares`: of the positions that are on each step in the end, shape (n_steps,); empty: on none but by chance.
-
-    Returns:
-        Positions on the line, shape (n,).
     """
     unit, ends = column.unit, np.array(column.span)
     inside = _folded(positions, *ends)
@@ -225,13 +208,7 @@ def _folded(positions: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def _nearest(counts: np.ndarray, every: int, ends: np.ndarray, taken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The multiple of a step nearest to each count, among those between the ends that are not taken.
-    `counts`: of the precision, shape (n,).
-    `ends`: least and greatest count, shape (2,).
-
-    Returns:
-        Counts, and whether there is such a multiple; shape (n,) both.
-    """
+    """The multiple of a step nearest to each count, of those between the ends that are free, and if there is one."""
     quotients, first, last = counts / every, np.ceil(ends[0] / every), np.floor(ends[1] / every)
     near, free = np.clip(np.round(quotients), first, last), np.full(len(counts), first <= last)
     filled = np.unique(np.round(taken[taken % every == 0] / every))
@@ -256,7 +233,6 @@ def _on_steps(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Drawn counts, many of them replaced by multiples of steps between ends of their own, the finest first.
-    `drawn`: counts of `unit`, shape (n,).
     `ends`: for a step in counts, least and greatest count that each value may be moved to, two of shape (n,).
     """
     level, up_to = rng.random(len(drawn)), np.cumsum(step_weights(ladder, unit))
@@ -285,9 +261,7 @@ def step_weights(ladder: Sequence[tuple[float, float]], unit: float) -> np.ndarr
 
 
 def lattice_measure(edges: np.ndarray, column: LineColumn) -> np.ndarray:
-    """The length of line that the values of each cell stand for: its width, or its multiples of steps by their shares.
-    `edges`: ascending, shape (n_cells + 1,).
-    """
+    """The length of line that values of each cell stand for: its width, or its multiples of steps by their shares."""
     unit = column.unit
     if unit is None:
         return np.diff(edges)
