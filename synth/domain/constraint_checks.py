@@ -72,10 +72,13 @@ def compute(
 
 def settled(computed: np.ndarray, column: Any) -> tuple[pd.Series, np.ndarray]:
     """Computed values in canonical form, and which rows they are not lawful in; shape (n,) both.
-    `made`: whole steps of the precision, where there is one, which float64 compares exactly; NaN where missing.
+    `computed`: whole steps of the precision, where there is one, which float64 compares exactly; NaN where missing.
     """
-    missing, unit = np.isnan(computed), column.unit
-    low, high = _limits(column, unit)
+    missing, unit, (low, high) = np.isnan(computed), column.unit, column.span
+    if unit is None:  # with room for noise, which is cut off later
+        low, high = low - _slack(low), high + _slack(high)
+    else:
+        low, high = np.ceil(grid.ratio(np.array(low), unit)), np.floor(grid.ratio(np.array(high), unit))
     outside = (computed < low) | (computed > high)
     inside = np.clip(np.where(missing, 0.0, computed), max(low, -grid.LARGEST), min(high, grid.LARGEST))
     series = column.values(inside if unit is None else inside.astype(np.int64), missing)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evaluate.provenance import LedgerStanding
 from synth.dp.ledger import Holding, Ledger, open_ledger
-from synth.dp.ledger.records import check_total, named, releases_of, unknown
+from synth.dp.ledger.records import check_total, named, unknown
 from synth.dp.ledger.store import LedgerAddress, parsed
 from synth.dp.renyi_curve import RdpCurve, RdpFilter
 from synth.dp.schedule import Schedule
@@ -40,7 +40,7 @@ class Fund:
     def check(self, curves: Mapping[str, RdpCurve]) -> None:
         """Refuse costs that what is left does not admit. Nothing is reserved: only reserving decides."""
         if curves:
-            check_total(self.holding, list(curves.values()), releases_of(len(curves)), names=list(curves))
+            check_total(self.holding, list(curves.values()), list(curves))
 
 
 def ledger_place(named: str | None) -> str | None:

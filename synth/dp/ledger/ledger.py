@@ -110,7 +110,7 @@ class Ledger:
                     f"only a reservation in use can be charged again, and token={token!r} is "
                     f"{reservation.state}; reserve anew for another fit"
                 )
-            check_total(pen.books.accounts[reservation.dataset, reservation.unit], [curve], "this charge")
+            check_total(pen.books.accounts[reservation.dataset, reservation.unit], [curve])
             pen.follow("charged", reservation, content)
         return self._books.reservation(token)
 

@@ -1,6 +1,11 @@
-"""Records of a ledger: its chained entries, requests to it, and the reservations and totals that it answers with.
+"""Records of a ledger: its chained entries, requests to it, and what its entries come to, applied one after the other.
 
-An entry has one canonical form, and the hash of that form chains it to the entry before.
+An entry has one canonical form, and the hash of that form chains it to the entry before. The chain shows any change to
+what was written, unless whoever made it computed all later hashes anew. It cannot show that its last entries are gone.
+A hash that lies elsewhere, in a privacy statement, shows both.
+
+A reservation is reserved, then used, then committed; only between the last two may it be charged again. Nothing goes
+back: what was reserved stays spent, used or not, since a ledger cannot know what was made elsewhere under a token.
 """
 
 import hashlib
@@ -12,8 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from synth.dp.renyi_curve import RdpCurve, RdpFilter
-from synth.errors import LedgerError
+from synth.dp.renyi_curve import CONVERSION_SHARE, RdpCurve, RdpFilter
+from synth.errors import LedgerError, nearest
 from synth.parsing import plain_json
 
 FORMAT = "understudy-ledger/1"
@@ -107,18 +112,14 @@ class Request:
     def __post_init__(self) -> None:
         # One name, one spelling: é is one character however it was typed.
         for key in ("token", "dataset", "unit", "schedule_hash", "what", "fingerprint"):
-            if key != "fingerprint" or self.fingerprint is not None:
-                object.__setattr__(self, key, named(getattr(self, key), key, MAX_WORDS if key == "what" else MAX_NAME))
+            if (value := getattr(self, key)) is not None or key != "fingerprint":
+                object.__setattr__(self, key, named(value, key, MAX_WORDS if key == "what" else MAX_NAME))
 
     @property
     def body(self) -> str:
         """The body of the entry that grants it."""
-        return canonical({
-            "curve": curve_content(self.curve),
-            "fingerprint": self.fingerprint,
-            "schedule": self.schedule_hash,
-            "what": self.what,
-        })  # fmt: skip
+        told = {"fingerprint": self.fingerprint, "schedule": self.schedule_hash, "what": self.what}
+        return canonical({"curve": curve_content(self.curve), **told})
 
 
 @dataclass(frozen=True)
@@ -217,11 +218,16 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-from synth.dp.renyi_curve import CONVERSION_SHARE, RdpCurve, RdpFilter
-from synth.errors import nearest
-
 TOLERANCE = 1e-9
 """By how much, relatively, a recorded total may be passed: another machine's logarithm may round the other way."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One thing that is wrong with a ledger."""
+
+    seq: int | None
+    what: str
 
 
 class Impossible(Exception):
@@ -237,11 +243,6 @@ class LedgerState:
         self.last: LedgerEntry | None = None
         self._seen: set[tuple[str, str]] = set()
         """Datasets, each with a fingerprint that was seen under it."""
-
-    @property
-    def datasets(self) -> set[str]:
-        """The names that have a total."""
-        return {dataset for dataset, _ in self.accounts}
 
     def replay(self, entries: Iterable[LedgerEntry]) -> None:
         """Take in the entries that follow, each checked: its place in the chain, its hash, the rules."""
@@ -325,7 +326,6 @@ class LedgerState:
         return after.curve
 
     def _warnings(self, dataset: str, fingerprint: str | None) -> tuple[str, ...]:
-        """Warnings about a table of this fingerprint under this name."""
         if fingerprint is None:
             return ()
         warnings = []
@@ -343,7 +343,6 @@ class LedgerState:
         return tuple(warnings)
 
     def reservation(self, token: str) -> Reservation:
-        """What a token names."""
         reservation = self.reservations.get(named(token, "token"))
         if reservation is None:
             raise LedgerError(
@@ -371,26 +370,17 @@ class LedgerState:
             account = self.accounts.get((dataset, unit))
             if account is None:
                 units = sorted(other for name, other in self.accounts if name == dataset)
-                raise LedgerError(_other_unit(dataset, units, unit) if units else unknown(dataset, self.datasets))
-            curves, names = [request.curve for request in asked], [request.what for request in asked]
-            check_total(account, curves, releases_of(len(asked)), names=names)
+                if not units:
+                    raise LedgerError(unknown(dataset, {name for name, _ in self.accounts}))
+                raise LedgerError(
+                    f"dataset={dataset!r} has a total for unit={', '.join(map(repr, units))}, not for unit={unit!r}; "
+                    "declare that unit in the schema, or open a total for it with `understudy ledger open`"
+                )
+            check_total(account, [request.curve for request in asked], [request.what for request in asked])
 
 
-@dataclass(frozen=True)
-class Damage:
-    """One thing that is wrong."""
-
-    seq: int | None
-    what: str
-
-
-def releases_of(n: int) -> str:
-    """The refused releases, in words."""
-    return "this release" if n == 1 else f"these {n} releases"
-
-
-def check_total(account: Holding, curves: Sequence[RdpCurve], what: str, names: Sequence[str] = ()) -> None:
-    """Refuse costs that do not fit into what is left."""
+def check_total(account: Holding, curves: Sequence[RdpCurve], releases: Sequence[str] = ()) -> None:
+    """Refuse costs that do not fit into what is left: of these releases, or of one that is charged again."""
     after, total = account, account.total
     for curve in curves:  # added in the order in which the books will add them, so that both get the same sum
         after = after.with_cost(curve)
@@ -400,24 +390,17 @@ def check_total(account: Holding, curves: Sequence[RdpCurve], what: str, names: 
     remedy = "ask for a smaller epsilon or fewer releases"
     rise = f"epsilon from {account.spent_epsilon:.6g} to {after.spent_epsilon:.6g}"
     alone = [total.spent(curve) for curve in curves]
-    if names and max(alone) > min(alone):
-        rise += f", the largest of them {names[alone.index(max(alone))]!r} with {max(alone):.6g} by itself"
+    if releases and max(alone) > min(alone):
+        rise += f", the largest of them {releases[alone.index(max(alone))]!r} with {max(alone):.6g} by itself"
     if after.curve.delta > share:
         before, behind = account.curve.delta, after.curve.delta
         rise = f"the deltas of mechanisms from {before:.3g} to {behind:.3g}, where {share:.3g} is the most"
         remedy = "set a smaller delta for it, or declare the categories and frequent values that it would measure"
+    what = f"these {len(releases)} releases" if len(releases) > 1 else "this release" if releases else "this charge"
     raise LedgerError(
         f"the total of dataset={account.dataset!r} with unit={account.unit!r} is epsilon={total.epsilon:g} at "
         f"delta={total.delta:.3g}, of which {account.left_epsilon:.6g} is left, and {what} would bring {rise}; "
         f"{remedy}"
-    )
-
-
-def _other_unit(dataset: str, units: Sequence[str], unit: str) -> str:
-    command = f"understudy ledger open {shlex.quote(dataset)} --unit {shlex.quote(unit)} --epsilon E --n-units N"
-    return (
-        f"dataset={dataset!r} has a total for unit={', '.join(map(repr, units))}, not for unit={unit!r}; declare that "
-        f"unit in the schema, or open a total with `{command}`"
     )
 
 
