@@ -15,7 +15,6 @@ from synth.errors import SchemaError
 from synth.output import whole_file
 from synth.parsing import GivenFile, read_given
 from synth.schema import Schema, build_schema
-from synth.schema.kinds import AnyColumn
 from synth.validation import parse_toml
 
 READ_OFF = "read_off"
@@ -85,7 +84,9 @@ def to_toml(schema: Schema, *, read_off: bool = False) -> str:
     more = schema.model_dump(exclude_defaults=True, exclude={"format", "status", "columns", "constraints"})
     blocks = [_lines(head) + _READ_OFF_LINES * read_off + _lines(more)]
     for name, column in schema.columns.items():
-        content = {"kind": column.kind} | column.model_dump(exclude_defaults=True, exclude=_understood(column))
+        # A domain that is to be measured, and that nothing narrows, needs no line.
+        understood = {column.domain} if column.domain is not None and column.says_nothing else set()
+        content = {"kind": column.kind} | column.model_dump(exclude_defaults=True, exclude=understood)
         modeled = content.pop("modeled", None)
         blocks.append(f"[columns.{_key(name)}]\n{_lines(content)}")
         if modeled is not None:
@@ -94,11 +95,6 @@ def to_toml(schema: Schema, *, read_off: bool = False) -> str:
         content = {"kind": constraint.kind} | constraint.model_dump(exclude_defaults=True)
         blocks.append(f"[[constraints]]\n{_lines(content)}")
     return "\n".join(blocks)
-
-
-def _understood(column: AnyColumn) -> set[str]:
-    """Fields that need no line: the domain of a column to measure, where nothing narrows it."""
-    return {column.domain} if column.domain is not None and column.says_nothing else set()
 
 
 def _lines(content: Mapping[str, Any]) -> str:
