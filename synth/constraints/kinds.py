@@ -219,7 +219,6 @@ class Formula(Expressed, _Constraint):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns it is about: its own, then its operands."""
         return tuple(dict.fromkeys((self.column, *self.operands)))
 
     @field_validator("expression")
@@ -312,7 +311,6 @@ Constraint = Annotated[Inequality | FixedCombinations | Formula | Unique | Steps
 
 
 def check(constraints: Sequence[Constraint], columns: Columns) -> None:
-    """Refuse constraints that the columns do not allow."""
     computed = set[str]()
     for position, constraint in enumerate(constraints):
         try:

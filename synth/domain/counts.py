@@ -104,7 +104,6 @@ class SpooledTable(ByEach):
 
     @classmethod
     def of(cls, rows: Rows, discretizer: Discretizer) -> Self:
-        """The rows in the codes of a discretizer."""
         spool, chunks = Spool(rows.folder), []
         for chunk in rows.chunks(*discretizer.columns):
             codes = {each.name: each.group[chunk.cells(each)] for each in discretizer.attributes}
@@ -255,5 +254,4 @@ class CoarseCounts(ByEach):
         return (counted[index] for index in range(len(cliques)))
 
     def coarse(self, coarsening: Coarsening) -> "CoarseCounts":
-        """The same table by the codes of another coarsening, in place of its own."""
         return CoarseCounts(self.table, coarsening)

@@ -95,7 +95,6 @@ class Attribute:
         return np.where(np.isnan(positions), self.n_cells + MISSING, cells)
 
     def codes(self, series: pd.Series) -> np.ndarray:
-        """The code of every value, shape (n,), int32."""
         return np.asarray(self.group[self.cells(series)], dtype=np.int32)
 
     def values(self, codes: np.ndarray, rng: np.random.Generator, ranks: np.ndarray | None = None) -> pd.Series:
@@ -266,7 +265,6 @@ class Discretizer:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns it encodes, in order."""
         return tuple(attribute.name for attribute in self.attributes)
 
     @property
@@ -308,11 +306,9 @@ class Discretizer:
         return pd.DataFrame(decoded, index=pd.RangeIndex(len(codes)), copy=False)
 
     def labels(self, column: str) -> list[str]:
-        """One text per code of a column, for showing."""
         return next(a for a in self.attributes if a.name == column).labels()
 
     def to_plain(self) -> dict[str, Any]:
-        """The discretizer as plain data, without the schema's part."""
         return {
             a.name: {
                 "edges": None if a.edges is None else a.edges.tolist(),
@@ -324,7 +320,6 @@ class Discretizer:
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
-        """A discretizer from plain data and the schema it was made under."""
         schema = schema.counted
         plain_arrays.require_columns(content, schema.modeled)
         return cls(tuple(Attribute.from_plain(name, schema.columns[name], content[name]) for name in schema.modeled))
@@ -414,7 +409,6 @@ class CodedRows:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """All rows of some parts, in order; at least one part."""
         if len(parts) == 1:
             return parts[0]
         codes = np.asfortranarray(np.concatenate([part.codes for part in parts]))

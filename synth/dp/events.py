@@ -19,8 +19,6 @@ from synth.errors import BudgetError, nearest
 
 @dataclass(frozen=True)
 class _Event:
-    """The base of all events, whose parameters are checked: NaN never lies in a range."""
-
     what: str
     mechanism: ClassVar[str]
     positive: ClassVar[tuple[str, ...]] = ("epsilon",)
@@ -96,7 +94,6 @@ class LaplaceEvent(_Event):
 
     @property
     def epsilon(self) -> float:
-        """The pure epsilon of one release."""
         return self.sensitivity / self.scale
 
     @property

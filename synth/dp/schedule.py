@@ -170,7 +170,6 @@ class Schedule:
 
     @property
     def trade_off(self) -> TradeOff:
-        """The limit on any test of whether a unit is in the table."""
         if n_points(self.events) > MOST_POINTS:
             return TradeOff.of_claim(self.epsilon, self.delta)
         return trade_off(self.events)
@@ -193,11 +192,9 @@ class Schedule:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def event(self, what: str) -> Event | None:
-        """The event of that name, if any."""
         return next((event for event in self.events if event.what == what), None)
 
     def required(self, what: str, kind: type[AnyEvent]) -> AnyEvent:
-        """The event of that name, which is of that kind."""
         event = self.event(what)
         if not isinstance(event, kind):
             raise BudgetError(f"the schedule has no {kind.mechanism} event={what!r}; plan it before drawing")

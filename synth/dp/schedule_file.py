@@ -60,11 +60,9 @@ class PlanEntry(Frozen):
     delta: _Share = None
 
     def noise(self) -> dict[str, Any]:
-        """The parameters of the mechanism that the line names."""
         return dict(self.model_dump(exclude_none=True, exclude={"what", "mechanism", "count", "share", "delta"}))
 
     def event(self) -> Event:
-        """The event, where the line says its noise."""
         if self.share is not None or self.delta is not None:
             key = "delta" if self.share is None else "share"
             raise BudgetError(
@@ -222,7 +220,6 @@ def stated_schedule(name: str, statement: Mapping[str, Any]) -> Schedule:
 
 
 def read_schedule(path: Path | str, candidate: str | None = None) -> Schedule:
-    """The schedule that a plan, an evaluation or a saved model holds."""
     return read_books(path, candidate).schedule
 
 

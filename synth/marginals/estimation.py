@@ -41,7 +41,6 @@ class MarginalLoss:
     total: float
 
     def __call__(self, beliefs: Beliefs) -> GoodnessOfFit:
-        """The loss of the beliefs and its gradient."""
         tables = {home: projections.down(beliefs.marginals[home]) for home, projections in self._projections.items()}
         loss, marginals, gradients = 0.0, [], []
         for measurement, home, precision in zip(self.measurements, self._homes, self._precisions, strict=True):
@@ -127,8 +126,6 @@ def estimate(  # noqa: PLR0913 - what is optimized, and how long
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Descent:
-    """The state of the descent."""
-
     loss: MarginalLoss
     base: list[Array]
     moved: list[Array]
@@ -183,7 +180,6 @@ class _Descent:
         return None
 
     def _try(self, size: float, momentum: float) -> tuple[GoodnessOfFit, list[Array]]:
-        """The state after a step."""
         moved = [shift + size * gradient for shift, gradient in zip(self.moved, self.fit.gradients, strict=True)]
         if momentum > 0:
             steps = zip(moved, self.moved, self.before, strict=True)

@@ -55,7 +55,6 @@ def finite_peak(log_values: Array, axes: tuple[int, ...]) -> Array:
 
 
 def shape_of(domain: Mapping[str, int], attributes: Iterable[str]) -> tuple[int, ...]:
-    """The number of codes of each attribute."""
     return tuple(domain[name] for name in attributes)
 
 

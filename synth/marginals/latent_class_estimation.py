@@ -44,14 +44,11 @@ class CoarseCodes:
 
     @property
     def size(self) -> int:
-        """Number of merged codes."""
         return int(self.groups.max()) + 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Measured:
-    """A measurement in shares of the rows."""
-
     clique: Clique
     shares: Floats
     precisions: Floats
@@ -96,7 +93,6 @@ class ClassEstimation:
         self._n_steps = 0
 
     def add(self, measurements: Sequence[Measurement]) -> None:
-        """Fit these as well."""
         for each in measurements:
             columns = {self._of.get(name) for name in each.clique}
             if None in columns or not 1 <= len(columns) == len(each.clique) <= 3:
@@ -126,7 +122,6 @@ class ClassEstimation:
         return self._block.noise
 
     def run(self, n_steps: int, price: float, *, last: bool = False) -> None:
-        """Steps of Adam."""
         for index in range(n_steps):
             size = STEP + (LAST_STEP - STEP) * index / max(n_steps - 1, 1) if last else STEP
             self._step(self._gradients(price), size)
@@ -156,12 +151,10 @@ class ClassEstimation:
         return tables, shares / shares.sum()
 
     def _known(self, tables: Floats) -> dict[str, Floats]:
-        """The table of each attribute, fine or coarse."""
         fine = {name: tables[rows] for name, rows in self._slices.items()}
         return {**fine, **{name: merging @ fine[self._of[name]] for name, merging in self._merging.items()}}
 
     def _gradients(self, price: float) -> tuple[Floats, Floats]:
-        """Derivatives of the loss by the parameters."""
         tables, shares = self._probabilities()
         known = self._known(tables)
         by_table = {name: np.zeros_like(table) for name, table in known.items()}

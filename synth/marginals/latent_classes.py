@@ -89,13 +89,11 @@ class LatentClasses:
         return LatentClasses(self.domain, shares / shares.sum(), tuple(tables.values()), self.total)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Plain data that describe the model, fit for JSON, and its numbers as named arrays."""
         described = {"domain": [[*item] for item in self.domain.items()], "total": self.total}
         return described, {CLASS_SHARES: self.shares, CLASS_TABLES: np.concatenate(self.tables).astype(np.float32)}
 
     @classmethod
     def from_arrays(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "LatentClasses":
-        """The model that `to_arrays` took apart."""
         try:
             domain = dict(description["domain"])
             if any(type(size) is not int for size in domain.values()) or len(domain) < len(description["domain"]):

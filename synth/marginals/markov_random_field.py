@@ -47,12 +47,10 @@ class MarkovRandomField:
 
     @cached_property
     def tree(self) -> JunctionTree:
-        """The junction tree of the potentials' cliques."""
         return junction_tree(self.domain, [factor.attributes for factor in self.potentials])
 
     @cached_property
     def beliefs(self) -> Beliefs:
-        """The distribution clique by clique; computed once."""
         return propagate(self.tree, place(self.tree, self.potentials))
 
     def marginal(self, clique: Clique) -> Array:
@@ -73,7 +71,6 @@ class MarkovRandomField:
 
     @classmethod
     def from_arrays(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "MarkovRandomField":
-        """The model that `to_arrays` took apart."""
         try:
             domain = dict(description["domain"])
             if any(type(size) is not int for size in domain.values()) or len(domain) < len(description["domain"]):

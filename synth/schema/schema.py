@@ -304,7 +304,6 @@ class Schema(Frozen):
         return self._missing_pairs
 
     def with_missing_pairs(self, pairs: tuple[MissingPair, ...]) -> Self:
-        """The schema with such pairs of columns, as far as it has both."""
         changed = self.model_copy()
         changed._missing_pairs = tuple(pair for pair in pairs if {*pair.columns} <= self.columns.keys())
         return changed

@@ -220,13 +220,11 @@ class _Pen:
     added: list[LedgerEntry]
 
     def add(self, kind: str, key: tuple[str, str], token: str, body: str) -> None:
-        """Chain one more entry to the last."""
         entry = chained(self.added[-1] if self.added else self.books.last, _now(), kind, key, token, body)
         add(self.connection, entry)
         self.added.append(entry)
 
     def follow(self, kind: str, reservation: Reservation, content: Mapping[str, Any]) -> None:
-        """Chain one more entry about a reservation."""
         self.add(kind, (reservation.dataset, reservation.unit), reservation.token, canonical(content))
 
 

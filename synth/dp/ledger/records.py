@@ -43,7 +43,6 @@ class LedgerEntry:
     hash: str = ""
 
     def digest(self) -> str:
-        """The hash that this entry should have."""
         columns = [self.seq, self.time, self.kind, self.dataset, self.unit, self.token, self.body, self.previous]
         # Columns of another type than was written hash as what they are, so that they are found.
         text = json.dumps([FORMAT, *columns], ensure_ascii=True, separators=(",", ":"), default=repr)
@@ -65,7 +64,6 @@ class LedgerEntry:
 def chained(
     last: LedgerEntry | None, time: str, kind: str, key: tuple[str, str], token: str, body: str
 ) -> LedgerEntry:  # fmt: skip
-    """The entry that comes after `last`."""
     seq, previous = (1, GENESIS) if last is None else (last.seq + 1, last.hash)
     entry = LedgerEntry(seq, time, kind, *key, token, body, previous)
     return replace(entry, hash=entry.digest())
@@ -99,8 +97,6 @@ def _float(value: object) -> float:
 
 @dataclass(frozen=True)
 class Request:
-    """One release that is to be paid for."""
-
     token: str
     dataset: str
     unit: str
@@ -171,7 +167,6 @@ class Holding:
         return max(0.0, self.epsilon - self.spent_epsilon)
 
     def with_cost(self, curve: RdpCurve, n_releases: int = 0) -> "Holding":
-        """The same total after one more cost."""
         return replace(self, curve=self.curve + curve, n_releases=self.n_releases + n_releases)
 
 
@@ -362,7 +357,6 @@ class LedgerState:
         return True
 
     def check_totals(self, requests: Sequence[Request]) -> None:
-        """Refuse releases that do not all fit."""
         by_account: dict[tuple[str, str], list[Request]] = {}
         for request in requests:
             by_account.setdefault((request.dataset, request.unit), []).append(request)

@@ -79,8 +79,6 @@ _GUARD_FUNCTION = (
 
 @dataclass(frozen=True)
 class LedgerAddress:
-    """The address of a ledger."""
-
     url: URL
     patience_s: float = PATIENCE_S
 
@@ -204,8 +202,6 @@ def _reason(error: Exception) -> str:
 
 
 class Store:
-    """Transactions on the table at an address."""
-
     def __init__(self, address: LedgerAddress) -> None:
         self.address = address
         self._engine = address.engine()

@@ -198,7 +198,6 @@ class MeasurableColumn(AnyColumn):
 
     @property
     def is_measured(self) -> bool:
-        """True if bounds or categories are not declared but to be measured."""
         return self.measure
 
     @property
@@ -263,7 +262,6 @@ class LineColumn(MeasurableColumn):
 
     @property
     def span(self) -> tuple[float, float]:
-        """The positions of the bounds."""
         low, high = self.bounds
         return self.position(low), self.position(high)
 
@@ -366,7 +364,6 @@ class LineColumn(MeasurableColumn):
 
     @property
     def domain_words(self) -> str:
-        """The bounds."""
         return " to ".join(end.isoformat() if hasattr(end, "isoformat") else str(end) for end in self.bounds)
 
     @property
@@ -383,11 +380,9 @@ class LineColumn(MeasurableColumn):
         return f"every value is {value}, {often}, and {limits} are {NOT_READ_OFF}"
 
     def read_off(self) -> list[tuple[str, str]]:
-        """The bounds, and what is beside them."""
         told = ("the values below and above the bounds", "the rarest may be one unit's own")
         return [("the bounds", "each may be one unit's own")] + [told] * bool(self.below or self.above)
 
 
 def range_words(noun: str, bounds: tuple[Any, Any]) -> str:
-    """A value within bounds, in words."""
     return f"{noun} from {bounds[0]} to {bounds[1]}"

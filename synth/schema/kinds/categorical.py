@@ -87,7 +87,6 @@ class CategoricalColumn(MeasurableColumn):
 
     @property
     def noun(self) -> str:
-        """One category to measure."""
         return "a whole number" if self.whole_numbers else "a text"
 
     def allows(self, value: Any) -> bool:

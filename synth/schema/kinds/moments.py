@@ -80,8 +80,6 @@ def _part(flag: str, letter: str, moment: dt.datetime) -> str:
 
 
 class TimeColumn(LineColumn):
-    """A date or a time."""
-
     is_time: ClassVar[bool] = True
     below: tuple[dt.datetime | dt.date | str, ...] = Field(default=(), max_length=MOST_BESIDE, description=BELOW)
     above: tuple[dt.datetime | dt.date | str, ...] = Field(default=(), max_length=MOST_BESIDE, description=ABOVE)
@@ -239,7 +237,6 @@ class DateColumn(TimeColumn):
         return series.where(is_beside, day_of(numbers, every).astype("datetime64[us]"))
 
     def in_zone(self, series: Any) -> Any:
-        """Days as midnights of the zone that stands for them."""
         return series.dt.tz_localize(
             self.timezone, ambiguous=np.ones(len(series), dtype=bool), nonexistent="shift_forward"
         )
@@ -292,7 +289,6 @@ class DatetimeColumn(TimeColumn):
 
     @property
     def noun(self) -> str:
-        """A time to its precision."""
         return f"a time to the {self.precision}"
 
     @property
@@ -301,11 +297,9 @@ class DatetimeColumn(TimeColumn):
 
     @property
     def micros(self) -> int:
-        """Of the precision."""
         return MICROSECONDS[self.precision]
 
     def instants(self, series: Any) -> np.ndarray:
-        """As datetime64[us]: wall clock without a zone, UTC with one."""
         if self.timezone == "mixed":
             naive = [v.astimezone(dt.UTC).replace(tzinfo=None) if v is not None else None for v in series]
             return np.array(naive, dtype="datetime64[us]")

@@ -48,8 +48,6 @@ def exactly_up_to(dtype: str) -> float:
 
 
 class NumericColumn(LineColumn):
-    """The fields of all columns of numbers."""
-
     is_number: ClassVar[bool] = True
     below: tuple[int | float | str, ...] = Field(default=(), max_length=MOST_BESIDE, description=BELOW)
     above: tuple[int | float | str, ...] = Field(default=(), max_length=MOST_BESIDE, description=ABOVE)
@@ -273,7 +271,6 @@ class FractionColumn(NumericColumn):
 
     @property
     def noun(self) -> str:
-        """A number to its precision."""
         if self.decimals is None:
             return self._noun
         return self._noun + (f" with at most {self.decimals} decimals" if self.decimals else " without decimals")

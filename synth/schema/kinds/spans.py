@@ -27,8 +27,6 @@ _PLAIN = re.compile(r"(?P<minus>-)?(?P<H>\d{1,18}):(?P<M>\d\d)(?::(?P<S>\d\d)(?:
 
 
 class SpanColumn(WholeColumn):
-    """Whole numbers of a unit of time."""
-
     is_span: ClassVar[bool] = True
     has_own_texts: ClassVar[bool] = True
     _noun: ClassVar[str]
@@ -47,7 +45,6 @@ class SpanColumn(WholeColumn):
 
     @property
     def noun(self) -> str:
-        """What one is, and what the numbers count."""
         return f"{self._noun} (in {self.precision})"
 
     @property
@@ -56,7 +53,6 @@ class SpanColumn(WholeColumn):
 
     @property
     def micros(self) -> int:
-        """Microseconds of what the numbers count."""
         return MICROSECONDS[self.precision]
 
     def parse(self, text: str) -> int | None:

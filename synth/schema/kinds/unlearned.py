@@ -154,7 +154,6 @@ class PersonalColumn(AnyColumn):
 
     @property
     def characters(self) -> int:
-        """Characters of a text at most."""
         return 80 if self.length is None else self.length
 
     @property
