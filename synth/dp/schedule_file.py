@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from synth.dp.accounting import MOST_POINTS, epsilon_pure, n_points
@@ -272,24 +271,3 @@ def _stated(content: Mapping[str, Any], candidate: str | None) -> ScheduleFile:
         private=statement.private,
     )
     return ScheduleFile(name, statement.schedule(), claim)
-
-
-def to_toml(schedule: Schedule) -> str:
-    """The text of a plan, from which the same schedule is read again, digit for digit.
-
-    >>> from synth.dp.events import GaussianEvent
-    >>> print(to_toml(Schedule((GaussianEvent("ages", sigma=40.0),), 1e-6)))
-    delta = 1e-06
-    <BLANKLINE>
-    [[events]]
-    what = "ages"
-    mechanism = "Gaussian"
-    count = 1
-    sigma = 40.0
-    sensitivity = 1
-    whole = true
-    <BLANKLINE>
-    """
-    records = [event.record() for event in schedule.events]
-    lines = [{"what": r.what, "mechanism": r.mechanism, "count": r.count, **r.noise} for r in records]
-    return tomli_w.dumps({"delta": schedule.delta, "events": lines})

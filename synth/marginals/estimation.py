@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 
 from synth.errors import ModelError
+from synth.marginals.distributions import MarkovRandomField
 from synth.marginals.factor import Array, Clique, Factor, Measurement, estimate_total, finite_peak, merge
 from synth.marginals.inference import Beliefs, Projections, place, propagate
 from synth.marginals.junction_tree import JunctionTree
-from synth.marginals.markov_random_field import MarkovRandomField
 
 GROWTH = 1.5
 """Factor by which the step grows after each plain success; it halves on failure."""

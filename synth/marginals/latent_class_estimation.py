@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
+from synth.marginals.distributions import LatentClasses
 from synth.marginals.factor import MEAN_ABSOLUTE, Clique, Measurement, estimate_total
-from synth.marginals.latent_classes import LatentClasses
 from synth.marginals.sampling import sample_categorical
 
 Floats = NDArray[np.float32]

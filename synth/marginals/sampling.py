@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.marginals.distributions import LatentClasses, MarkovRandomField
 from synth.marginals.factor import Array, Clique, Factor, finite_peak
 from synth.marginals.inference import place
 from synth.marginals.junction_tree import JunctionTree, junction_tree
-from synth.marginals.latent_classes import LatentClasses
-from synth.marginals.markov_random_field import MarkovRandomField
 
 Codes = NDArray[np.int32]
 

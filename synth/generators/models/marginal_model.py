@@ -14,8 +14,8 @@ from synth.domain.counts import MARK, fine
 from synth.dp.statement import PrivacyStatement
 from synth.generators.models.table_model import TableModel, facts_of
 from synth.marginals import LatentClasses, MarkovRandomField, sample, sample_classes
+from synth.marginals.distributions import CLASS_SHARES
 from synth.marginals.factor import CELLS_A_MB
-from synth.marginals.latent_classes import CLASS_SHARES
 from synth.marginals.sampling import sample_given
 from synth.schema import Schema
 
