@@ -5,7 +5,7 @@ Everything is compared as float64: whole numbers beyond 2^53 only as exactly as 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,13 +36,11 @@ def broken(
     return _miscalculated(frame, constraint, columns, before)
 
 
-def repeated(
-    frame: pd.DataFrame, constraint: Unique, columns: Columns, *, keep: Literal["first", False] = False
-) -> np.ndarray:
+def repeated(frame: pd.DataFrame, constraint: Unique, columns: Columns) -> np.ndarray:
     """True for rows that repeat the values of another row; shape (n,). A row where one is missing repeats nothing."""
     known = _told_apart(frame, constraint, columns)
     missing = known.isna().to_numpy().any(axis=1)
-    return np.asarray(known.duplicated(keep=keep).to_numpy() & ~missing)
+    return np.asarray(known.duplicated(keep=False).to_numpy() & ~missing)
 
 
 def key_hashes(frame: pd.DataFrame, constraint: Unique, columns: Columns) -> tuple[np.ndarray, np.ndarray]:

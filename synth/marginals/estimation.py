@@ -1,6 +1,6 @@
 """Estimation: the Markov random field that fits noisy measurements best, by mirror descent on their squared error."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -83,7 +83,7 @@ class MarginalLoss:
         return [np.asarray(np.reciprocal(np.square(measurement.sigma))) for measurement in self.measurements]
 
 
-def estimate(  # noqa: PLR0913 - what is optimized, and how long
+def estimate(
     domain: Mapping[str, int],
     measurements: Sequence[Measurement],
     *,
@@ -92,7 +92,6 @@ def estimate(  # noqa: PLR0913 - what is optimized, and how long
     tolerance: float = 1e-5,
     warm_start: MarkovRandomField | None = None,
     zeros: Sequence[Factor] = (),
-    progress: Callable[[str, float | None], None] | None = None,
 ) -> MarkovRandomField:
     """The maximum-entropy distribution among those that fit the measurements best, by mirror descent.
 
@@ -111,14 +110,12 @@ def estimate(  # noqa: PLR0913 - what is optimized, and how long
         return model
     descent = _Descent.begin(model, merged)
     still = 0
-    for iteration in range(n_iterations):
+    for _ in range(n_iterations):
         following = descent.step()
         if following is None:
             break
         still = still + 1 if descent.fit.loss - following.fit.loss <= tolerance * following.fit.loss else 0
         descent = following
-        if progress is not None:
-            progress("estimating the distribution", (iteration + 1) / n_iterations)
         if still == PATIENCE:
             break
     return MarkovRandomField(domain, descent.factors(start), rows)

@@ -42,13 +42,6 @@ def test_every_marginal_is_that_of_the_cells(model, projected) -> None:
         np.testing.assert_allclose(model.marginal(clique), projected(cells, DOMAIN, clique), atol=1e-9)
 
 
-def copies(n_attributes: int, least: float = 0.0) -> LatentClasses:
-    """Attributes of two codes that are alike in every row, but for shares of `least`."""
-    table = np.array([[1 - least, least], [least, 1 - least]])
-    domain = {f"c{index}": 2 for index in range(n_attributes)}
-    return LatentClasses(domain, np.array([0.75, 0.25]), [table] * n_attributes, 8.0)
-
-
 def test_a_model_comes_back_from_its_arrays_but_for_rounding(model) -> None:
     description, arrays = model.to_arrays()
     again = LatentClasses.from_arrays(json.loads(json.dumps(description)), arrays)
