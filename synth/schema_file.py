@@ -134,8 +134,11 @@ def schema_json() -> dict[str, Any]:
         definition.setdefault("required", [])
         if "kind" not in definition["required"]:
             definition["required"].insert(0, "kind")
-        if "measure" in definition["properties"]:
-            _measure_instead(definition)
+        if "measure" in definition["properties"]:  # either the domain is there, or it is to be measured
+            domain = next(key for key in ("bounds", "categories") if key in definition["required"])
+            definition["required"].remove(domain)
+            measured = {"properties": {"measure": {"const": True}}, "required": ["measure"]}
+            definition["anyOf"] = [{"required": [domain]}, measured]
         if "measure_spikes" in definition["properties"]:
             both = {"measure_spikes": {"const": True}, "spikes": {"minItems": 1}}
             definition["not"] = {"properties": both, "required": list(both)}
@@ -146,11 +149,3 @@ def schema_json() -> dict[str, Any]:
         "description": "What is public about one table: columns, kinds, bounds, categories, keys and the privacy unit.",
     }
     return {**schema, **head}
-
-
-def _measure_instead(definition: dict[str, Any]) -> None:
-    """Either the domain is there, or it is to be measured."""
-    domain = next(key for key in ("bounds", "categories") if key in definition["required"])
-    definition["required"].remove(domain)
-    measured = {"properties": {"measure": {"const": True}}, "required": ["measure"]}
-    definition["anyOf"] = [{"required": [domain]}, measured]

@@ -58,7 +58,12 @@ def dependencies(constraints: Sequence[Constraint], computed: Mapping[str, Depen
     """
     waiting: dict[tuple[str, str], Dependency] = {}
     for each in _listed(constraints):
-        rule = _held(each, computed)
+        rule = each  # between the columns that are held in place of these two
+        if rule.determinant in computed:
+            rule = _composed(computed[rule.determinant], rule)
+        if rule.dependent in computed:
+            back = computed[rule.dependent]
+            rule = _composed(rule, Dependency(back.dependent, back.determinant, back.inverse))
         if rule.determinant != rule.dependent and (rule.dependent, rule.determinant) not in waiting:
             waiting.setdefault((rule.determinant, rule.dependent), rule)
     placed = []
@@ -105,16 +110,6 @@ def _reached(determinant: str, links: Mapping[str, Sequence[Dependency]]) -> dic
             ends[each.dependent] = each
             waiting += [_composed(each, further) for further in links.get(each.dependent, ())]
     return ends
-
-
-def _held(each: Dependency, computed: Mapping[str, Dependency]) -> Dependency:
-    """The dependency between the columns that are held in place of these two."""
-    if each.determinant in computed:
-        each = _composed(computed[each.determinant], each)
-    if each.dependent in computed:
-        back = computed[each.dependent]
-        each = _composed(each, Dependency(back.dependent, back.determinant, back.inverse))
-    return each
 
 
 def _composed(first: Dependency, second: Dependency) -> Dependency:

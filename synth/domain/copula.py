@@ -17,7 +17,7 @@ from typing import Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from synth.domain.discretizer import OTHER, Attribute, Discretizer
+from synth.domain.discretizer import OTHER, Discretizer
 
 Columns = Mapping[int, np.ndarray] | Sequence[np.ndarray]
 FITTED_ROWS, CORRELATED_ROWS = 20_000, 5_000
@@ -59,14 +59,17 @@ class Copula:
         if len(lines) < 2 or len(codes) < 2:
             return None
         columns = {column: attribute.possible(codes[:, column], rng) for column, attribute in lines}
-        limits = tuple(_limits(attribute, columns[column]) for column, attribute in lines)
+        limits = []
+        for column, attribute in lines:  # the normal scores between codes, by their shares
+            shares = np.bincount(columns[column], minlength=attribute.size)[: attribute.size + OTHER] + 1e-9
+            limits.append(ndtri(np.cumsum(shares)[:-1] / shares.sum()))
         even = tuple(np.tile(np.linspace(0, 1, N_QUANTILES + 1), (len(ends) + 1, 1)) for ends in limits)
         n_columns = len(lines)
-        copula = cls(tuple(columns), limits, np.zeros((n_columns, n_columns)), np.ones(n_columns), even)
+        copula = cls(tuple(columns), tuple(limits), np.zeros((n_columns, n_columns)), np.ones(n_columns), even)
         intervals = copula._intervals(columns, slice(CORRELATED_ROWS))
         scores = _within(*intervals, np.zeros(1), 1.0, rng)
         for _ in range(FIT_SWEEPS):
-            copula = cls(copula.places, limits, *_given_others(scores), even)
+            copula = cls(copula.places, tuple(limits), *_given_others(scores), even)
             copula._sweep(scores, intervals, rng)
         related = copula._of_related()
         return None if related is None else related._with_quantiles(columns, rng)
@@ -169,12 +172,6 @@ class Copula:
         scores = ndtri(np.clip(least + places * (most - least), 1e-12, 1 - 1e-12))
         for ends in (low, high):
             ends[is_known] = scores[is_known]
-
-
-def _limits(attribute: Attribute, codes: np.ndarray) -> np.ndarray:
-    """The normal scores between codes, by their shares; shape (n_codes - 1,)."""
-    shares = np.bincount(codes, minlength=attribute.size)[: attribute.size + OTHER].astype(np.float64) + 1e-9
-    return np.asarray(ndtri(np.cumsum(shares)[:-1] / shares.sum()))
 
 
 def _given_others(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -56,8 +56,12 @@ def _left_of(frame: pd.DataFrame, name: str, schema: Schema, counted: Schema, be
     """The columns that are counted in place of one."""
     column: Any = schema.columns[name]
     modeled: Modeled = column.modeled
-    if modeled.usual:
-        return {name: _as_usual(frame, name, schema, before)}
+    if modeled.usual:  # whether a category is the one that another column says, or else which it is
+        own = frame[name].astype(object)
+        usual, says_none = usual_category(frame, name, modeled, schema, before)
+        same = (frame[name] == usual.set_axis(own.index)).fillna(value=False).to_numpy(dtype=bool) & ~says_none
+        words = own.map(str, na_action="ignore").where(own.notna(), None)
+        return {name: words.where(~same, usual_word(column))}
     value, ends = column.ordinary(frame[name]), beside(schema, name)
     formula = _expressed(frame, modeled, column, schema, before)
     stamps = value * column.per_position if modeled.parts else value
@@ -175,14 +179,6 @@ def usual_category(
         return determined(frame[modeled.by], Dependency(modeled.by, name, dict(modeled.usual)), schema.columns)
     by = _put(exact_positions(frame, modeled, OF_EXPRESSION, schema.columns, before), OF_EXPRESSION)
     return determined(by, Dependency("", name, dict(modeled.usual)), {name: schema.columns[name], "": OF_EXPRESSION})
-
-
-def _as_usual(frame: pd.DataFrame, name: str, schema: Schema, before: Before) -> pd.Series:
-    """Whether a category is the one that another column says, or else which it is."""
-    column, own = schema.columns[name], frame[name].astype(object)
-    usual, says_none = usual_category(frame, name, modeled_in(schema)[name], schema, before)
-    same = (frame[name] == usual.set_axis(own.index)).fillna(value=False).to_numpy(dtype=bool) & ~says_none
-    return own.map(str, na_action="ignore").where(own.notna(), None).where(~same, usual_word(column))
 
 
 def _category(

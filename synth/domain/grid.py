@@ -28,7 +28,12 @@ def public_grid(column: LineColumn) -> np.ndarray:
     low, high = column.span
     unit = column.unit
     scale, often = getattr(column, "scale", "linear"), column.spacing
-    edges = _geometric(low, high, often) if scale == "log" else _even(low, high, often)
+    if scale == "log":
+        edges = _geometric(low, high, often)
+    elif often is not None and (n_values := round((high - low) / often) + 1) <= EVEN_CELLS:
+        edges = (np.ceil(ratio(np.array(low), often)) + np.arange(n_values)) * often
+    else:
+        edges = np.linspace(low, high, EVEN_CELLS + 1)
     if often != unit:
         edges = between(edges, often)
     return close(np.concatenate([edges, _declared(column), _around_spikes(column)]), column)
@@ -132,13 +137,6 @@ def _around_spikes(column: LineColumn) -> np.ndarray:
     steps, strict = ratio(spikes, often), (often, 1.0) in column.ladder
     around = np.where(strict & (steps == np.round(steps)), often, unit) / 2
     return np.concatenate([spikes - around, spikes + around])
-
-
-def _even(low: float, high: float, unit: float | None) -> np.ndarray:
-    n_values = np.inf if unit is None else round((high - low) / unit) + 1
-    if unit is not None and n_values <= EVEN_CELLS:
-        return np.asarray((np.ceil(ratio(np.array(low), unit)) + np.arange(n_values)) * unit)
-    return np.linspace(low, high, EVEN_CELLS + 1)
 
 
 def _geometric(low: float, high: float, unit: float | None) -> np.ndarray:

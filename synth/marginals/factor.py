@@ -117,22 +117,20 @@ def merge(measurements: Iterable[Measurement], domain: Mapping[str, int]) -> lis
     for measurement in measurements:
         ordered = measurement.ordered(domain)
         groups.setdefault(ordered.clique, []).append(ordered)
-    return [group[0] if len(group) == 1 else _average(group) for group in groups.values()]
+    merged = []
+    for clique, group in groups.items():
+        if len(group) == 1:
+            merged += group
+            continue
+        precisions = [np.square(np.reciprocal(each.sigma)) for each in group]
+        precision = np.sum(np.broadcast_arrays(*precisions), axis=0)
+        weighted = np.sum([each.values * weight for each, weight in zip(group, precisions, strict=True)], axis=0)
+        merged.append(Measurement(clique, weighted / precision, 1 / np.sqrt(precision)))
+    return merged
 
 
 def estimate_total(measurements: Sequence[Measurement]) -> float:
     """The number of rows: the measurements' sums averaged by inverse variance; at least 1, and 1 of no measurement."""
     sums = np.array([measurement.values.sum() for measurement in measurements])
-    variances = np.array([_variance_of_sum(measurement) for measurement in measurements])
+    variances = np.array([np.broadcast_to(np.square(each.sigma), each.values.shape).sum() for each in measurements])
     return max(1.0, float((sums / variances).sum() / (1 / variances).sum())) if measurements else 1.0
-
-
-def _average(group: Sequence[Measurement]) -> Measurement:
-    precisions = [np.square(np.reciprocal(measurement.sigma)) for measurement in group]
-    precision = np.sum(np.broadcast_arrays(*precisions), axis=0)
-    weighted = [measurement.values * weight for measurement, weight in zip(group, precisions, strict=True)]
-    return Measurement(group[0].clique, np.sum(weighted, axis=0) / precision, 1 / np.sqrt(precision))
-
-
-def _variance_of_sum(measurement: Measurement) -> float:
-    return float(np.broadcast_to(np.square(measurement.sigma), measurement.values.shape).sum())

@@ -33,11 +33,7 @@ LEAST_SHARE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class CoarseCodes:
-    """An attribute that merges the codes of another.
-
-    Attributes:
-        groups: the merged code of each code, shape (size,).
-    """
+    """An attribute that merges the codes of another. `groups`: the merged code of each code, shape (size,)."""
 
     of: str
     groups: NDArray[np.int64]
@@ -82,7 +78,11 @@ class ClassEstimation:
         self._columns = np.repeat(np.arange(len(domain), dtype=np.intp), list(domain.values()))
         self._of = {**{name: name for name in domain}, **{name: codes.of for name, codes in coarse.items()}}
         self._slices = dict(zip(domain, map(slice, self._starts.tolist(), ends.tolist()), strict=True))
-        self._merging = {name: _indicator(codes) for name, codes in coarse.items()}
+        # One where a code is merged into a coarse one, shape (n_coarse, n_codes).
+        self._merging: dict[str, Floats] = {
+            name: (codes.groups == np.arange(codes.size)[:, np.newaxis]).astype(np.float32)
+            for name, codes in coarse.items()
+        }
         self._lone = _lone([each.ordered(domain) for each in one_way], self.total)
         self._block = _Block([{origin: name for name, origin in self._of.items()}[name] for name in domain], self.sizes)
         self._others: list[_Measured] = []
@@ -104,11 +104,7 @@ class ClassEstimation:
                 self._others.append(_Measured(whole.clique, shares, precisions))
 
     def begin(self, rows: NDArray[np.intp]) -> None:
-        """Let each class begin near one row: its codes are likelier there than elsewhere.
-
-        Args:
-            rows: of codes of the domain's attributes, one for each class; shape (n_classes, n_attributes).
-        """
+        """Let each class begin near one row of codes, shape (n_classes, n_attributes), which are likelier there."""
         for index, codes in enumerate(rows.T):
             self._parameters[0][self._starts[index] + codes, np.arange(len(rows))] += np.float32(NEARER)
 
@@ -256,12 +252,6 @@ def _rows(tables: Sequence[Floats], shares: Floats) -> Floats:
     for table in tables:
         joint = (joint[:, np.newaxis] * table).reshape(-1, len(shares))
     return joint
-
-
-def _indicator(codes: CoarseCodes) -> Floats:
-    """One where a code is merged into a coarse one, shape (n_coarse, n_codes)."""
-    indicator: Floats = (codes.groups == np.arange(codes.size)[:, np.newaxis]).astype(np.float32)
-    return indicator
 
 
 def _lone(one_way: Sequence[Measurement], total: float) -> _Measured:

@@ -175,12 +175,6 @@ def sample_given(model: MarkovRandomField, known: Mapping[str, Codes], rng: np.r
     Rows that know the same share out the cells, as in `sample` the rows of a group do. A row whose known codes have no
     mass at all has codes drawn evenly.
 
-    Args:
-        known: codes of at least one attribute, shape (n,) each.
-
-    Returns:
-        Codes by attribute, shape (n,) each, in the order of the domain.
-
     Source: Koller & Friedman 2009, Probabilistic Graphical Models, chapter 10 (clique trees with evidence).
     """
     n = len(next(iter(known.values())))
@@ -225,11 +219,13 @@ def _drawn(
     n, n_groups = len(groups), len(next(iter(known.values())))
     tables = [table[np.newaxis] for table in shared]
     for factor in apart:
-        reduced = _reduced(factor, known)
+        # The log values at the known codes of each group, with an axis for each other attribute.
+        axes = [axis for axis, name in enumerate(factor.attributes) if name in known]
+        moved = np.moveaxis(factor.log_values, axes, range(len(axes)))
+        reduced = np.asarray(moved[tuple(known[factor.attributes[axis]] for axis in axes)])
         names = tuple(name for name in factor.attributes if name not in known)
         home = tree.home(names)
-        if home is None:
-            raise ValueError(f"a factor needs a clique that holds it: attributes={names}")
+        assert home is not None  # the tree was made of the factors
         shape = tuple(tree.domain[name] if name in names else 1 for name in tree.cliques[home])
         order = sorted(range(len(names)), key=lambda axis: tree.cliques[home].index(names[axis]))
         tables[home] = tables[home] + reduced.transpose([0, *(axis + 1 for axis in order)]).reshape(n_groups, *shape)
@@ -248,13 +244,6 @@ def _drawn(
         cells = np.unravel_index(drawn, [tree.domain[name] for name in fresh])
         codes |= {name: part.astype(np.int32) for name, part in zip(fresh, cells, strict=True)}
     return codes
-
-
-def _reduced(factor: Factor, known: Mapping[str, Codes]) -> Array:
-    """The log values of a factor at the known codes of each row; shape (n, ...), an axis for each other attribute."""
-    axes = [axis for axis, name in enumerate(factor.attributes) if name in known]
-    moved = np.moveaxis(factor.log_values, axes, range(len(axes)))
-    return np.asarray(moved[tuple(known[factor.attributes[axis]] for axis in axes)])
 
 
 def _pass_upward(tree: JunctionTree, tables: list[NDArray[np.float64]]) -> None:
