@@ -13,7 +13,7 @@ import json
 import math
 import shlex
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -243,30 +243,38 @@ class LedgerState:
         """Take in the entries that follow, each checked: its place in the chain, its hash, the rules."""
         for entry in entries:
             try:
-                self._apply(entry)
-            except Impossible as reason:
-                raise LedgerError(
-                    f"the ledger is damaged at entry seq={entry.seq} ({reason}), so nothing can be decided by it; run "
-                    "`understudy ledger show` and restore a copy that is whole"
-                ) from None
+                if not entry.follows(self.last):
+                    raise Impossible("the chain of hashes is broken: it was altered, or one before it is gone")
+                self._apply(entry, entry.content)
+            except Impossible as impossible:
+                reason = str(impossible)
+            except (KeyError, TypeError, ValueError, RecursionError):
+                reason = "its body is malformed"
+            else:
+                self.last = entry
+                continue
+            raise LedgerError(
+                f"the ledger is damaged at entry seq={entry.seq} ({reason}), so nothing can be decided by it; run "
+                "`understudy ledger show` and restore a copy that is whole"
+            )
 
-    def _apply(self, entry: LedgerEntry) -> None:
-        if not entry.follows(self.last):
-            raise Impossible("the chain of hashes is broken: it was altered, or one before it is gone")
-        steps: dict[str, Callable[[LedgerEntry, dict[str, Any]], None]] = {
-            "opened": self._open,
-            "reserved": self._reserve,
-            "used": self._use,
-            "charged": self._charge,
-            "committed": self._commit,
-        }
-        if entry.kind not in steps:
-            raise Impossible("its kind is not known to this version")
-        try:
-            steps[entry.kind](entry, entry.content)
-        except (KeyError, TypeError, ValueError, RecursionError):
-            raise Impossible("its body is malformed") from None
-        self.last = entry
+    def _apply(self, entry: LedgerEntry, content: dict[str, Any]) -> None:
+        match entry.kind:
+            case "opened":
+                self._open(entry, content)
+            case "reserved":
+                self._reserve(entry, content)
+            case "used":
+                self.reservations[entry.token] = replace(self._reservation(entry, "reserved"), state="used")
+            case "charged":
+                reservation, curve = self._reservation(entry, "used"), curve_of(content["curve"])
+                spent = self._spend(entry, curve)
+                self.reservations[entry.token] = replace(reservation, curve=reservation.curve + curve, spent=spent)
+            case "committed":
+                reservation = self._reservation(entry, "used")
+                self.reservations[entry.token] = replace(reservation, state="committed", note=entry.body)
+            case _:
+                raise Impossible("its kind is not known to this version")
 
     def _open(self, entry: LedgerEntry, content: dict[str, Any]) -> None:
         if (entry.dataset, entry.unit) in self.accounts:
@@ -287,18 +295,6 @@ class LedgerState:
         )
         if fingerprint is not None:
             self._seen.add((entry.dataset, fingerprint))
-
-    def _use(self, entry: LedgerEntry, content: dict[str, Any]) -> None:
-        self.reservations[entry.token] = replace(self._reservation(entry, "reserved"), state="used")
-
-    def _charge(self, entry: LedgerEntry, content: dict[str, Any]) -> None:
-        reservation, curve = self._reservation(entry, "used"), curve_of(content["curve"])
-        spent = self._spend(entry, curve)
-        self.reservations[entry.token] = replace(reservation, curve=reservation.curve + curve, spent=spent)
-
-    def _commit(self, entry: LedgerEntry, content: dict[str, Any]) -> None:
-        reservation = self._reservation(entry, "used")
-        self.reservations[entry.token] = replace(reservation, state="committed", note=entry.body)
 
     def _reservation(self, entry: LedgerEntry, state: str) -> Reservation:
         reservation = self.reservations.get(entry.token)
