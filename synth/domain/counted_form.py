@@ -7,7 +7,7 @@ import pandas as pd
 
 from synth.constraints import Dependency, Formula
 from synth.domain import grid
-from synth.domain.constraint_checks import compute, determined, exact_positions, has_no_day, settled
+from synth.domain.relations import compute, determined, exact_positions, has_no_day, settled
 from synth.schema import Schema
 from synth.schema.counted import ALONE, CLOCK, MONDAY, OF_EXPRESSION, WEEKDAY, beside, modeled_in, usual_word
 from synth.schema.kinds.modeled import Modeled

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from synth.domain import dp_bounds
-from synth.domain.constraint_checks import determined
+from synth.domain.relations import determined
 from synth.domain.density import expected_counts, posterior_means
 from synth.domain.discretizer import OTHER, Attribute, Discretizer, regroup
 from synth.dp.budget import Budget

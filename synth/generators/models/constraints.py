@@ -23,7 +23,7 @@ from synth.chunks import Part
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique, combinations_of_held
 from synth.constraints.kinds import Value
 from synth.domain import Discretizer, grid
-from synth.domain.constraint_checks import (
+from synth.domain.relations import (
     broken,
     canonical,
     compares_days,

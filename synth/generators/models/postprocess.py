@@ -16,7 +16,7 @@ import pandas as pd
 from synth import identifiers, personal
 from synth.chunks import Part
 from synth.constraints import Unique
-from synth.domain.constraint_checks import repeated
+from synth.domain.relations import repeated
 from synth.errors import JobError, ModelError
 from synth.row_order import order_of_identifiers, order_ranks
 from synth.schema import Schema

@@ -19,7 +19,7 @@ from synth.constraints import Unique
 from synth.constraints.expression import MAX_LENGTH, evaluate, names, parse
 from synth.declare import declare_schema, measurable
 from synth.domain import Discretizer
-from synth.domain.constraint_checks import broken
+from synth.domain.relations import broken
 from synth.errors import JobError, ModelError, SchemaError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator

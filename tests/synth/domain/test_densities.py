@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from synth.constraints import Formula
 from synth.domain import Discretizer, density, grid
-from synth.domain.constraint_checks import broken, compute
+from synth.domain.relations import broken, compute
 from synth.domain.copula import Copula
 from synth.domain.counts import CodedTable
 from synth.domain.density import expected_counts

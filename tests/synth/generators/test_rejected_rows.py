@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.domain import Discretizer, grid
-from synth.domain.constraint_checks import broken
+from synth.domain.relations import broken
 from synth.domain.discretizer import Attribute, regroup
 from synth.errors import ModelError
 from synth.generators import registry
