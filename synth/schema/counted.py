@@ -1,6 +1,6 @@
 """The schema of what is counted and learned: a column that is `modeled` is there as what is left of its formula.
 
-All of it follows from the declared schema, so that it costs nothing. `synth.domain.counted_form` brings rows to that
+All of it follows from the declared schema, so that it costs nothing. `synth.domain.relations` brings rows to that
 form and back.
 """
 

@@ -9,18 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from synth.constraints import (
-    Constraint,
-    Dependency,
-    Formula,
-    Inequality,
-    Steps,
-    Unique,
-    check,
-    dependencies,
-    equivalents,
-)
-from synth.constraints.kinds import in_order
+from synth.constraints import Constraint, Dependency, Formula, Inequality, Steps, Unique, check, equivalents
+from synth.constraints.kinds import dependencies, in_order
 from synth.errors import SchemaError, nearest
 from synth.notebook import html_table, text_table
 from synth.schema.counted import MissingPair, check_modeled, counted, modeled_in

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from synth.domain import dp_bounds
-from synth.domain.relations import determined
 from synth.domain.density import expected_counts, posterior_means
 from synth.domain.discretizer import OTHER, Attribute, Discretizer, regroup
+from synth.domain.relations import determined
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, StabilityEvent, gaussian_of_rho
 from synth.dp.schedule import Plan, require_declared

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from synth.chunks import mix
 from synth.domain import Attribute, Discretizer, dp_bounds
-from synth.domain.counted_form import to_counted
 from synth.domain.counts import ByEach, SpooledTable, in_batches
+from synth.domain.relations import to_counted
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import system_words

@@ -23,17 +23,17 @@ from synth.chunks import Part
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique, combinations_of_held
 from synth.constraints.kinds import Value
 from synth.domain import Discretizer, grid
+from synth.domain.discretizer import MISSING, OTHER, Attribute
 from synth.domain.relations import (
     broken,
     canonical,
     compares_days,
     compute,
     determined,
+    from_counted,
     key_hashes,
     on_one_line,
 )
-from synth.domain.counted_form import from_counted
-from synth.domain.discretizer import MISSING, OTHER, Attribute
 from synth.errors import ModelError
 from synth.marginals.factor import Factor
 from synth.marginals.junction_tree import cells_with_one_more

@@ -11,11 +11,11 @@ from scipy.stats import spearmanr
 
 from synth.constraints import Formula
 from synth.domain import Discretizer, density, grid
-from synth.domain.relations import broken, compute
 from synth.domain.copula import Copula
 from synth.domain.counts import CodedTable
 from synth.domain.density import expected_counts
 from synth.domain.discretizer import regroup
+from synth.domain.relations import broken, compute
 from synth.schema import build_schema
 from synth.schema.kinds import LineColumn, RealColumn
 from synth.table import conform

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.domain import Discretizer, grid
-from synth.domain.relations import broken
 from synth.domain.discretizer import Attribute, regroup
+from synth.domain.relations import broken
 from synth.errors import ModelError
 from synth.generators import registry
 from synth.generators.aim import Aim

@@ -23,8 +23,8 @@ import pandas as pd
 from scipy import special
 
 from synth.domain import Discretizer, grid
-from synth.domain.counted_form import to_counted
 from synth.domain.discretizer import OTHER, Attribute, regroup
+from synth.domain.relations import to_counted
 from synth.dp.events import RandomizedResponseEvent
 from synth.dp.mechanisms import Words, system_words
 from synth.dp.schedule import EPSILON_RANGE, Schedule, require_declared
