@@ -1,4 +1,4 @@
-"""A factor: a table of log values over the cells of a clique."""
+"""Tables over the cells of a clique: a factor of log values, and a measurement of noisy counts."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Sampling: rows whose counts are the model's, rounded; drawn at random only where rounding leaves a choice."""
+"""Sampling: rows whose counts are the model's, rounded; drawn at random only where rounding leaves a choice.
+
+`sample_given` draws the rest of rows of which some codes are known.
+"""
 
 import math
 from collections.abc import Mapping
@@ -13,8 +16,8 @@ from synth.marginals.inference import place
 from synth.marginals.junction_tree import JunctionTree, junction_tree
 
 Codes = NDArray[np.int32]
-
-
+MOST_CELLS = 2_000_000  # of one clique's tables, that are in memory at a time
+FEW_GROUPS = 8  # rows of a group, on average, from which on its choices are spread evenly
 MOST_POSTERIORS = 4_000_000  # shares of classes, of some rows, that are in memory at a time
 EVEN_ROWS = 200_000
 """Up to so many rows the choices that rounding leaves are spread evenly; beyond, chance does that by itself."""
@@ -162,11 +165,6 @@ def share_out(
     drawn = np.empty(len(groups), dtype=np.intp)
     drawn[order] = cells
     return drawn
-
-
-MOST_CELLS = 2_000_000
-"""Cells of one clique's tables that are in memory at a time."""
-FEW_GROUPS = 8  # rows of a group, on average, from which on its choices are spread evenly
 
 
 def sample_given(model: MarkovRandomField, known: Mapping[str, Codes], rng: np.random.Generator) -> dict[str, Codes]:

@@ -1,4 +1,4 @@
-"""Categories: one of a known list of values, or of a list that is measured."""
+"""Categories: one of a known list of values, or of a list that is measured; and true or false."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal

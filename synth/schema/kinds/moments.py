@@ -1,4 +1,4 @@
-"""What dates and times have in common: the calendar, their text form, and microseconds since 1970."""
+"""Dates and points in time: the calendar, their text forms, and microseconds since 1970."""
 
 import datetime as dt
 import re

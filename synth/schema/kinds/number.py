@@ -1,4 +1,4 @@
-"""What all kinds of numbers have in common: bounds, bins, steps and frequent values, and what dtypes hold."""
+"""Numbers: whole ones, those with a fraction, survey weights; their bounds, bins, steps and frequent values."""
 
 import itertools
 import math
@@ -21,6 +21,7 @@ _EXACT_FLOAT = 2.0**53  # up to this, float64 holds every whole number
 FORMAT = "Text form, as spreadsheets write it, such as `$#,##0.00;($#,##0.00)` or `0.0#%`; left out: digits alone."
 BOUNDS = "Least and greatest value that there may be."
 STEPS = "Numbers that many values are multiples of, coarsest first, each one of the next."
+WIDEST_REAL = (-1e15, 1e15)  # bounds of a real of which nothing is public: float64 still tells its tenths apart
 SPIKES = "Frequent values, ascending: each is told apart from all others, and drawn exactly."
 _MEASURE_SPIKES = "The frequent values are not public: a private fit measures them under its budget."
 
@@ -192,16 +193,13 @@ class NumericColumn(LineColumn):
         return super().read_off() + [told] * bool(self.steps or self.spikes) + [form] * (";" in (self.format or ""))
 
 
-def _is_multiple(value: float, unit: float) -> bool:
-    times = value / unit
-    return abs(times - round(times)) <= max(1e-9, 8 * math.ulp(times))
-
-
-class WholeColumn(NumericColumn):
-    """Columns of int64."""
+class IntegerColumn(NumericColumn):
+    """Whole numbers within 64 bits."""
 
     is_whole: ClassVar[bool] = True
     tasks: ClassVar[tuple[TaskKind, ...]] = ("classification", "regression")
+    noun: ClassVar[str] = "a whole number"
+    kind: Literal["integer"] = "integer"
     bounds: tuple[int, int] = Field(description=BOUNDS)
     steps: tuple[Annotated[int, Field(gt=0)], ...] = Field(default=(), max_length=MOST_STEPS, description=STEPS)
     spikes: tuple[int, ...] = Field(default=(), max_length=MOST_SPIKES, description=SPIKES)
@@ -231,20 +229,12 @@ class WholeColumn(NumericColumn):
         return least, max(least, min(high, int(last) - 1))
 
 
-class IntegerColumn(WholeColumn):
-    """Whole numbers within 64 bits."""
+class RealColumn(NumericColumn):
+    """Numbers with a fraction; `decimals` is their public precision."""
 
-    noun: ClassVar[str] = "a whole number"
-    kind: Literal["integer"] = "integer"
-
-
-WIDEST_REAL = (-1e15, 1e15)  # bounds of a real of which nothing is public: float64 still tells its tenths apart
-
-
-class FractionColumn(NumericColumn):
-    """Columns of float64."""
-
+    tasks: ClassVar[tuple[TaskKind, ...]] = ("classification", "regression")
     _noun: ClassVar[str] = "a number"
+    kind: Literal["real"] = "real"
     bounds: tuple[float, float] = Field(description=BOUNDS)
     decimals: int | None = Field(default=None, ge=0, le=17, description="Digits after the point; left out: all.")
 
@@ -281,20 +271,19 @@ class FractionColumn(NumericColumn):
             first, last = round(first, self.decimals), round(last, self.decimals)
         return max(low, first), min(high, last)
 
-
-class RealColumn(FractionColumn):
-    """Numbers with a fraction; `decimals` is their public precision."""
-
-    tasks: ClassVar[tuple[TaskKind, ...]] = ("classification", "regression")
-    kind: Literal["real"] = "real"
-
     def allows(self, value: Any) -> bool:
         return isinstance(value, float) and self.bounds[0] <= value <= self.bounds[1] and value == self.value_at(value)
 
 
-class WeightColumn(FractionColumn):
+class WeightColumn(RealColumn):
     """A survey weight: learned like a number, never used as a predictor; `decimals = 0` makes it whole."""
 
     is_weight: ClassVar[bool] = True
+    tasks: ClassVar[tuple[TaskKind, ...]] = ("regression",)
     _noun: ClassVar[str] = "a survey weight"
     kind: Literal["weight"] = "weight"
+
+
+def _is_multiple(value: float, unit: float) -> bool:
+    times = value / unit
+    return abs(times - round(times)) <= max(1e-9, 8 * math.ulp(times))

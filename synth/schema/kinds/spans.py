@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from synth.schema.kinds.moments import DAY, MICROSECONDS
-from synth.schema.kinds.number import WholeColumn
+from synth.schema.kinds.number import IntegerColumn
 
 _MICROS = {"d": DAY, "H": MICROSECONDS["h"], "I": MICROSECONDS["h"], "M": MICROSECONDS["min"], "S": MICROSECONDS["s"]}
 _TOKEN = re.compile(r"%(-?)(\d?)([dHIMSfpP])|(\[|\]|\(s\))|([ ,]+)|(.)", re.DOTALL)
@@ -26,7 +26,7 @@ _PLAIN = re.compile(r"(?P<minus>-)?(?P<H>\d{1,18}):(?P<M>\d\d)(?::(?P<S>\d\d)(?:
 """What every column reads, whatever its form: as Python writes a time of day, hours beyond 24 too."""
 
 
-class SpanColumn(WholeColumn):
+class SpanColumn(IntegerColumn):
     is_span: ClassVar[bool] = True
     has_own_texts: ClassVar[bool] = True
     _noun: ClassVar[str]

@@ -1,4 +1,4 @@
-"""Personal data."""
+"""Columns that are never learned: identifiers and personal data, which are written anew, and free text."""
 
 import math
 import re
