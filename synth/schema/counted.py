@@ -194,7 +194,7 @@ def _limits(schema: "Schema", modeled: Modeled, column: Any) -> np.ndarray:
         line = operand.span if operand.is_line else [*(numbers_of(operand.levels) or {}).values()]
         scale = operand.per_position / unit if operand.is_time else 1.0
         bounds[name] = min(line) * scale, max(line) * scale
-    ends: np.ndarray = np.array(limits(modeled.parsed, bounds, modeled.unit))  # type: ignore[arg-type]
+    ends: np.ndarray = np.array(limits(modeled.parsed, bounds, modeled.unit))
     if not np.isfinite(ends).all():
         raise ValueError(
             f"modeled.expression={modeled.expression!r} divides by what may be zero, and so has no bounds; give those "

@@ -281,7 +281,7 @@ class WeightColumn(RealColumn):
     is_weight: ClassVar[bool] = True
     tasks: ClassVar[tuple[TaskKind, ...]] = ("regression",)
     _noun: ClassVar[str] = "a survey weight"
-    kind: Literal["weight"] = "weight"
+    kind: Literal["weight"] = "weight"  # type: ignore[assignment]
 
 
 def _is_multiple(value: float, unit: float) -> bool:

@@ -160,7 +160,7 @@ class ClockColumn(SpanColumn):
     """A time of day, counted from midnight: 07:45, 7:45 PM, or 745 as a number."""
 
     _noun: ClassVar[str] = "a time of day"
-    kind: Literal["clock"] = "clock"
+    kind: Literal["clock"] = "clock"  # type: ignore[assignment]
 
     def typed(self, series: Any) -> Any:
         if self.dtype != "object":
@@ -176,7 +176,7 @@ class DurationColumn(SpanColumn):
     """How long something took: 26:03:45, 3 h 20 min, PT1H, or a timedelta."""
 
     _noun: ClassVar[str] = "a duration"
-    kind: Literal["duration"] = "duration"
+    kind: Literal["duration"] = "duration"  # type: ignore[assignment]
 
     def typed(self, series: Any) -> Any:
         if not str(self.dtype).startswith(("timedelta64", "duration", "object")):
