@@ -79,21 +79,18 @@ def discrete_gaussian_loss(sigma: float, sensitivity: int, interval: float) -> A
 
     reach = math.ceil(REACH * sigma) + sensitivity
     noise = DiscreteGaussianPrivacyLoss(sigma, sensitivity=sensitivity, truncation_bound=reach)
-    grid = _loss_grid(sigma, sensitivity, interval, reach)
+    # The grid points on both sides of every loss there is, ascending, in units of the interval.
+    step = sensitivity / sigma**2 / interval
+    if step <= 1:  # no grid point lies apart from all losses
+        highest = (reach - 0.5 * sensitivity) * step
+        grid = np.arange(math.floor(-highest), math.ceil(highest) + 1)
+    else:
+        points = np.arange(reach - sensitivity, -reach - 1, -1)
+        losses = sensitivity * (-0.5 * sensitivity - points) / sigma**2 / interval
+        grid = np.unique(np.concatenate([np.floor(losses), np.ceil(losses)]).astype(np.int64))
     with np.errstate(over="ignore"):  # neighbors far apart share no mass, which is what one over infinity says
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, grid, noise.get_delta_for_epsilon(grid * interval))
     return privacy_loss_distribution.PrivacyLossDistribution(pmf)
-
-
-def _loss_grid(sigma: float, sensitivity: int, interval: float, reach: int) -> np.ndarray:
-    """The grid points on both sides of every loss there is, ascending, in units of the interval."""
-    step = sensitivity / sigma**2 / interval
-    highest = (reach - 0.5 * sensitivity) * step
-    if step <= 1:  # no grid point lies apart from all losses
-        return np.arange(math.floor(-highest), math.ceil(highest) + 1)
-    points = np.arange(reach - sensitivity, -reach - 1, -1)
-    losses = sensitivity * (-0.5 * sensitivity - points) / sigma**2 / interval
-    return np.unique(np.concatenate([np.floor(losses), np.ceil(losses)]).astype(np.int64))
 
 
 @lru_cache(maxsize=8)

@@ -7,7 +7,6 @@ sentence that quotes nothing of the address or of the driver's message.
 """
 
 import contextlib
-import importlib.util
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,16 +107,13 @@ class LedgerAddress:
         options: dict[str, Any] = {"client_encoding": "utf8"}
         if "connect_timeout" not in self.url.query:
             options["connect_timeout"] = CONNECT_S
-        missing = missing_extra("a PostgreSQL ledger", "postgres")
-        if importlib.util.find_spec("psycopg") is None:
-            raise missing
         try:
             # What is read under the lock must be newer than the lock: a database may set another isolation by default.
             return sa.create_engine(
                 self.url, poolclass=NullPool, connect_args=options, isolation_level="READ COMMITTED"
             )
-        except ImportError:  # psycopg without the library it speaks through
-            raise missing from None
+        except ImportError:  # no psycopg, or one without the library it speaks through
+            raise missing_extra("a PostgreSQL ledger", "postgres") from None
 
 
 def parsed(text: str, patience_s: float = PATIENCE_S) -> LedgerAddress:
