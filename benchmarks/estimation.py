@@ -15,9 +15,9 @@ import numpy as np
 from benchmarks.peer import HERE, run_script
 from benchmarks.runs import Estimation
 from synth.marginals import Measurement
+from synth.marginals.distributions import MarkovRandomField
 from synth.marginals.estimation import estimate
-from synth.marginals.markov_random_field import MarkovRandomField
-from synth.marginals.measurement import merge
+from synth.marginals.factor import merge
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,9 +32,9 @@ from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.metrics import CATALOG
 from evaluate.result import Estimate, Evaluation
 from evaluate.tables import Real
+from synth.dp.schedule import TradeOff
 from synth.dp.schedule_file import stated_schedule
 from synth.dp.statement import PrivacyStatement
-from synth.dp.tradeoff import TradeOff
 from synth.schema import Schema
 
 FITTED = {"aim": "aim, epsilon 1", "independent": "independent, epsilon 1"}

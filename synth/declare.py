@@ -1,6 +1,6 @@
 """From a proposed schema to a declared one, and what the user thereby asserts to be public."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -74,7 +74,12 @@ def declare_schema(
     columns = {**schema.columns, **{name: _to_measure(schema, name) for name in measure}}
     columns |= {name: _to_measure_spikes(schema, columns, name) for name in measure_spikes}
     content["columns"] = {name: _as_modeled(schema, columns, name, content) for name in columns}
-    content["constraints"] = _asserted(schema, measure)
+    # Proposals are asserted, without those that name values of what is measured.
+    content["constraints"] = tuple(
+        constraint.model_copy(update={"proposed": None})
+        for constraint in schema.constraints
+        if constraint.proposed is None or {*measure}.isdisjoint(_named(constraint))
+    )
     try:
         return Schema.model_validate(content)
     except ValidationError as error:
@@ -104,55 +109,45 @@ def measurable(schema: Schema) -> tuple[str, ...]:
     >>> measurable(build_schema({"status": "inferred", "columns": columns}))
     ('age',)
     """
-    kept = [constraint for constraint in schema.constraints if constraint.proposed is None]
-    named = {name for c in kept if isinstance(c, FixedCombinations) for name in c.columns}
-    named |= {constraint.column for constraint in kept if isinstance(constraint, Formula | Steps)}
+    named = {name for each in schema.constraints if each.proposed is None for name in _named(each)}
     for name, modeled in modeled_in(schema).items():
         named |= {name, str(modeled.by)} if modeled.proposed is None else set()
     return tuple(name for name in schema.learned if schema.columns[name].domain is not None and name not in named)
 
 
-def _asserted(schema: Schema, measure: Collection[str]) -> tuple[Constraint, ...]:
-    """The constraints, proposals among them: no longer such, and without those that name values of what is measured."""
-
-    def values_named(constraint: Constraint) -> tuple[str, ...]:
-        if isinstance(constraint, FixedCombinations):
-            return constraint.columns
-        return (constraint.column,) if isinstance(constraint, Formula | Steps) else ()
-
-    return tuple(
-        constraint.model_copy(update={"proposed": None})
-        for constraint in schema.constraints
-        if constraint.proposed is None or set(measure).isdisjoint(values_named(constraint))
-    )
+def _named(constraint: Constraint) -> tuple[str, ...]:
+    """The columns whose values a constraint names, or computes."""
+    if isinstance(constraint, FixedCombinations):
+        return constraint.columns
+    return (constraint.column,) if isinstance(constraint, Formula | Steps) else ()
 
 
 def _to_measure(schema: Schema, name: str) -> Any:
     """The column without what was read off a table; one that is measured already as it is."""
-    _check_kept(schema, name, "measure")
-    column = schema.columns[name]
+    column = _kept(schema, name, "measure")
     if column.domain is None:
         raise SchemaError(f"measure={name!r} is of kind {column.kind}, which has nothing to measure; do not name it")
     return column.to_measure()
 
 
 def _to_measure_spikes(schema: Schema, columns: Mapping[str, Any], name: str) -> dict[str, Any]:
-    _check_kept(schema, name, "measure_spikes")
-    if not schema.columns[name].is_number:
+    column = _kept(schema, name, "measure_spikes")
+    if not column.is_number:
         raise SchemaError(
-            f"measure_spikes={name!r} is of kind {schema.columns[name].kind}; frequent values are measured of integer, "
-            "real and weight columns"
+            f"measure_spikes={name!r} is of kind {column.kind}; frequent values are measured of integer, real and "
+            "weight columns"
         )
     return {**dict(columns[name]), "spikes": (), "measure_spikes": True}
 
 
-def _check_kept(schema: Schema, name: str, argument: str) -> None:
+def _kept(schema: Schema, name: str, argument: str) -> Any:
     if name not in schema.columns:
         raise SchemaError(f"{argument}={name!r} is not a column; {nearest(name, schema.columns)}")
     if schema.columns[name].drop:
         raise SchemaError(
             f"{argument}={name!r} is dropped, and nothing of it is learned; keep the column, or do not name it"
         )
+    return schema.columns[name]
 
 
 def assertions(schema: Schema) -> list[tuple[str, str]]:
@@ -164,9 +159,8 @@ def assertions(schema: Schema) -> list[tuple[str, str]]:
     every value is a whole number from 17 to 90, never missing, and these limits are public knowledge, not read off \
 this table
     """
-    return [(name, column.asserted()) for name, column in schema.columns.items()] + [
-        ("table", text) for text in _of_table(schema)
-    ]
+    told = [(name, column.asserted()) for name, column in schema.columns.items()]
+    return told + [("table", text) for text in _of_table(schema)]
 
 
 def unconfirmed(proposed: Schema, declared: Schema) -> list[tuple[str | None, str]]:
@@ -198,51 +192,56 @@ def unconfirmed(proposed: Schema, declared: Schema) -> list[tuple[str | None, st
     return warnings
 
 
-def _of_constraint(constraint: Constraint) -> str:
-    precision = ", rounded to its precision and missing where an operand is" if isinstance(constraint, Formula) else ""
-    unless = "" if isinstance(constraint, Formula) else ", wherever none of them is missing"
-    if isinstance(constraint, Unique):
-        return f"{constraint}{unless}, and this is {NOT_READ_OFF}"
-    return f"in every row {constraint}{precision}{unless}, and this is {NOT_READ_OFF}"
-
-
-def _of_table(schema: Schema) -> list[str]:
-    units = "row" if schema.entity is None else f"entity (column={schema.entity!r})"
-    texts = [f"the unit of privacy is the {units}: what a private fit protects is any one of them as a whole"]
-    if schema.entity is not None:
-        texts.append(
-            f"a private fit uses at most max_rows_per_unit={schema.max_rows_per_unit} rows of each entity, a number "
-            f"chosen without looking at this table"
+def _of_unit(schema: Schema) -> Iterator[str]:
+    if schema.entity is None:
+        yield "the unit of privacy is the row: what a private fit protects is any one of them as a whole"
+        yield "no person or other unit has more than one row; otherwise an entity column must be named"
+    else:
+        yield (
+            f"the unit of privacy is the entity (column={schema.entity!r}): what a private fit protects is any one of "
+            "them as a whole"
         )
-        if schema.constant_in_entity:
-            texts.append(
-                f"all rows of an entity hold the same value in constant_in_entity={list(schema.constant_in_entity)}, "
-                f"and this is {NOT_READ_OFF}"
-            )
-        if schema.order is not None:
-            texts.append(f"rows of an entity follow each other by order={schema.order!r}, and this is {NOT_READ_OFF}")
-        if schema.nondecreasing_in_entity:
-            texts.append(
-                f"within an entity nondecreasing_in_entity={list(schema.nondecreasing_in_entity)} never fall along the "
-                f"order, and this is {NOT_READ_OFF}"
-            )
-    else:
-        texts.append("no person or other unit has more than one row; otherwise an entity column must be named")
+        yield (
+            f"a private fit uses at most max_rows_per_unit={schema.max_rows_per_unit} rows of each entity, a number "
+            "chosen without looking at this table"
+        )
+    if schema.constant_in_entity:
+        yield (
+            f"all rows of an entity hold the same value in constant_in_entity={list(schema.constant_in_entity)}, and "
+            f"this is {NOT_READ_OFF}"
+        )
+    if schema.order is not None:
+        yield f"rows of an entity follow each other by order={schema.order!r}, and this is {NOT_READ_OFF}"
+    if schema.nondecreasing_in_entity:
+        yield (
+            f"within an entity nondecreasing_in_entity={list(schema.nondecreasing_in_entity)} never fall along the "
+            f"order, and this is {NOT_READ_OFF}"
+        )
+
+
+def _of_table(schema: Schema) -> Iterator[str]:
+    yield from _of_unit(schema)
     if schema.n_units is None:
-        texts.append("n_units is not declared: private fits will refuse until it is (a public number of units)")
+        yield "n_units is not declared: private fits will refuse until it is (a public number of units)"
     else:
-        texts.append(f"there are at most n_units={schema.n_units} units, and this number is {NOT_READ_OFF}")
+        yield f"there are at most n_units={schema.n_units} units, and this number is {NOT_READ_OFF}"
     if schema.dataset is not None:
-        texts.append(
+        yield (
             f"dataset={schema.dataset!r} names this table, its versions, extracts and splits in every ledger: all of "
             "them draw on one budget"
         )
     if schema.target is not None:
-        texts.append(f"target={schema.target!r} is what a model of this table would predict, and that is no secret")
+        yield f"target={schema.target!r} is what a model of this table would predict, and that is no secret"
     for role, words in _ROLES.items():
-        named = [each for each in getattr(schema, role) if each]
-        if named:
-            texts.append(f"{role}={named} {words}, and that is no secret")
-    texts.append("the names, the order, the kinds and the dtypes of the columns are public knowledge")
-    texts += [_of_constraint(constraint) for constraint in schema.constraints]
-    return texts
+        if named := [each for each in getattr(schema, role) if each]:
+            yield f"{role}={named} {words}, and that is no secret"
+    yield "the names, the order, the kinds and the dtypes of the columns are public knowledge"
+    for constraint in schema.constraints:
+        where = "" if isinstance(constraint, Unique) else "in every row "
+        is_computed = isinstance(constraint, Formula)
+        but = (
+            "rounded to its precision and missing where an operand is"
+            if is_computed
+            else "wherever none of them is missing"
+        )
+        yield f"{where}{constraint}, {but}, and this is {NOT_READ_OFF}"

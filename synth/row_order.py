@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.constraints import Constraint
-from synth.domain.constraint_checks import broken
+from synth.domain.relations import broken
 from synth.errors import SchemaError
 from synth.schema import Schema
 from synth.split import row_keys

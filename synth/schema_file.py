@@ -15,7 +15,6 @@ from synth.errors import SchemaError
 from synth.output import whole_file
 from synth.parsing import GivenFile, read_given
 from synth.schema import Schema, build_schema
-from synth.schema.kinds import AnyColumn
 from synth.validation import parse_toml
 
 READ_OFF = "read_off"
@@ -85,7 +84,9 @@ def to_toml(schema: Schema, *, read_off: bool = False) -> str:
     more = schema.model_dump(exclude_defaults=True, exclude={"format", "status", "columns", "constraints"})
     blocks = [_lines(head) + _READ_OFF_LINES * read_off + _lines(more)]
     for name, column in schema.columns.items():
-        content = {"kind": column.kind} | column.model_dump(exclude_defaults=True, exclude=_understood(column))
+        # A domain that is to be measured, and that nothing narrows, needs no line.
+        understood = {column.domain} if column.domain is not None and column.says_nothing else set()
+        content = {"kind": column.kind} | column.model_dump(exclude_defaults=True, exclude=understood)
         modeled = content.pop("modeled", None)
         blocks.append(f"[columns.{_key(name)}]\n{_lines(content)}")
         if modeled is not None:
@@ -94,11 +95,6 @@ def to_toml(schema: Schema, *, read_off: bool = False) -> str:
         content = {"kind": constraint.kind} | constraint.model_dump(exclude_defaults=True)
         blocks.append(f"[[constraints]]\n{_lines(content)}")
     return "\n".join(blocks)
-
-
-def _understood(column: AnyColumn) -> set[str]:
-    """Fields that need no line: the domain of a column to measure, where nothing narrows it."""
-    return {column.domain} if column.domain is not None and column.says_nothing else set()
 
 
 def _lines(content: Mapping[str, Any]) -> str:
@@ -138,8 +134,11 @@ def schema_json() -> dict[str, Any]:
         definition.setdefault("required", [])
         if "kind" not in definition["required"]:
             definition["required"].insert(0, "kind")
-        if "measure" in definition["properties"]:
-            _measure_instead(definition)
+        if "measure" in definition["properties"]:  # either the domain is there, or it is to be measured
+            domain = next(key for key in ("bounds", "categories") if key in definition["required"])
+            definition["required"].remove(domain)
+            measured = {"properties": {"measure": {"const": True}}, "required": ["measure"]}
+            definition["anyOf"] = [{"required": [domain]}, measured]
         if "measure_spikes" in definition["properties"]:
             both = {"measure_spikes": {"const": True}, "spikes": {"minItems": 1}}
             definition["not"] = {"properties": both, "required": list(both)}
@@ -150,11 +149,3 @@ def schema_json() -> dict[str, Any]:
         "description": "What is public about one table: columns, kinds, bounds, categories, keys and the privacy unit.",
     }
     return {**schema, **head}
-
-
-def _measure_instead(definition: dict[str, Any]) -> None:
-    """Either the domain is there, or it is to be measured."""
-    domain = next(key for key in ("bounds", "categories") if key in definition["required"])
-    definition["required"].remove(domain)
-    measured = {"properties": {"measure": {"const": True}}, "required": ["measure"]}
-    definition["anyOf"] = [{"required": [domain]}, measured]

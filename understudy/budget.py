@@ -22,15 +22,13 @@ from synth.dp.accounting import epsilon_advanced, epsilon_basic, epsilon_pld, ep
 from synth.dp.budget import Budget
 from synth.dp.events import Event, event_of
 from synth.dp.ledger import Holding, Ledger, Request, open_ledger
-from synth.dp.ledger.records import MAX_WORDS, curve_content, curve_of, named
-from synth.dp.ledger.state import check_total, releases_of, unknown
+from synth.dp.ledger.records import MAX_WORDS, check_total, curve_content, curve_of, named, releases_of, unknown
 from synth.dp.ledger.store import LedgerAddress, parsed
 from synth.dp.noise_journal import Journal
 from synth.dp.renyi_curve import RdpCurve, RdpFilter
-from synth.dp.schedule import Schedule
+from synth.dp.schedule import FALSE_ALARMS, Schedule
 from synth.dp.schedule_file import ScheduleFile, StatedCost
 from synth.dp.statement import IN_LEDGER, LedgerNote, PrivacyStatement
-from synth.dp.tradeoff import FALSE_ALARMS
 from synth.errors import BudgetError, JobError, LedgerError
 from synth.generators.base import Generator, PrivateGenerator
 from synth.schema import Schema

@@ -14,7 +14,7 @@ from evaluate.fidelity.rows import OrderedValues
 from evaluate.fidelity.samples import Samples
 from evaluate.intervals import WITHOUT, Rate, jackknife, newcombe, replicate_groups, wilson
 from evaluate.result import Direction, Estimate, Failure
-from synth.domain import Attribute, numeric_scale
+from synth.domain import Attribute, grid
 
 TAIL, FEWEST_IN_TAIL = 0.001, 3
 """Share of the training rows beyond each end of a column's bulk, and how many rows these are at least."""
@@ -272,7 +272,7 @@ def lattice(column: ColumnValues) -> Shares | None:
 
 def _multiples(values: np.ndarray, step: float) -> np.ndarray:
     """Which values other than 0 are multiples of a step."""
-    steps = numeric_scale.ratio(values, step)
+    steps = grid.ratio(values, step)
     return np.asarray((steps == np.round(steps)) & (np.abs(values) >= step / 2))
 
 

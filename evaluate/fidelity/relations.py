@@ -19,7 +19,7 @@ from evaluate.tables import MetricResult, Tables
 from synth.constraints import FixedCombinations, Formula, Inequality
 from synth.constraints.expression import names, parse, written
 from synth.constraints.kinds import operands_of
-from synth.domain.constraint_checks import broken, compares_days, on_one_line
+from synth.domain.relations import broken, compares_days, on_one_line
 from synth.infer.relations import Relation, find_exact, left_of
 from synth.schema import Schema
 

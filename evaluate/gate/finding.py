@@ -18,7 +18,7 @@ from evaluate.gate.undecided import CANNOT, SAMPLED, left_open, most_of, sampled
 from evaluate.metrics import CATALOG, SWAPPED
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Failure
-from synth.dp.tradeoff import TradeOff
+from synth.dp.schedule import TradeOff
 from synth.errors import JobError
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]

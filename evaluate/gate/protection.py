@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from evaluate.gate.claim import AGREEMENT, Claim, Claims, cost, made_here
 from evaluate.result import Candidate, Evaluation
 from evaluate.text import at_most, loss, one_in
-from synth.dp.schedule import Schedule
+from synth.dp.schedule import FALSE_ALARMS, Schedule, TradeOff
 from synth.dp.schedule_file import stated_schedule
 from synth.dp.statement import PrivacyStatement
-from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
 from synth.errors import BudgetError
 
 _NUMBERS = {2: "two", 5: "five", 10: "ten"}

@@ -12,7 +12,7 @@ from evaluate.intervals import interval_at
 from evaluate.metrics import ATTEMPTS, CATALOG, COMPARED, NOISY, SYNTHETIC, UNJUDGED, Counted
 from evaluate.real_facts import RealFacts
 from evaluate.text import count, listed
-from synth.dp.tradeoff import TradeOff
+from synth.dp.schedule import TradeOff
 
 CANNOT = "CANNOT BE DECIDED"
 HOPELESS = 10_000.0  # Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit

@@ -31,7 +31,7 @@ from evaluate.metrics import CATALOG, UNJUDGED
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.text import listed
-from synth.dp.tradeoff import TradeOff
+from synth.dp.schedule import TradeOff
 from synth.errors import nearest
 from synth.notebook import html_table
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Steps, Unique
-from synth.domain.constraint_checks import compares_days, exact_positions, on_one_line
+from synth.domain.relations import compares_days, exact_positions, on_one_line
 from synth.schema import Schema
 
 MOST = 3  # Shapes of one constraint at most

@@ -21,7 +21,7 @@ from evaluate.released import Released
 from evaluate.result import Estimate, Evaluation, GeneratorRecord
 from reports.sections.limitations import evaluations_of
 from reports.sections.privacy_budget import position_of
-from synth.domain import numeric_scale
+from synth.domain import grid
 from synth.dp.statement import LedgerNote, PrivacyStatement
 from synth.errors import JobError, SchemaError, TableError
 from synth.observed import observe
@@ -85,19 +85,17 @@ def _bins(present: np.ndarray, column: Any) -> tuple[tuple[str, ...], np.ndarray
     unit, distinct = column.unit, np.unique(present)
     if len(distinct) <= N_BINS:
         after = distinct + (unit if unit is not None else 1e-12 * np.maximum(1.0, np.abs(distinct)))
-        labels = tuple(
-            numeric_scale.label(a, b, column) if unit else f"{a:.6g}" for a, b in zip(distinct, after, strict=True)
-        )
+        labels = tuple(grid.label(a, b, column) if unit else f"{a:.6g}" for a, b in zip(distinct, after, strict=True))
         return labels, np.array([(present == value).sum() for value in distinct])
     low, high = np.quantile(present, [TAIL, 1 - TAIL])
     if high <= low:
         low, high = float(distinct[0]), float(distinct[-1])
     edges = np.linspace(low, high, N_BINS + 1)
     if unit is not None:  # half a step below the first value that each bin admits
-        edges = np.unique((np.ceil(numeric_scale.ratio(edges, unit)) - 0.5) * unit)
+        edges = np.unique((np.ceil(grid.ratio(edges, unit)) - 0.5) * unit)
     counts = np.bincount(np.clip(np.searchsorted(edges, present, side="right") - 1, 0, len(edges) - 2))
     counts = np.append(counts, np.zeros(len(edges) - 1 - len(counts), dtype=np.int64))
-    return tuple(numeric_scale.label(a, b, column) for a, b in itertools.pairwise(edges)), counts
+    return tuple(grid.label(a, b, column) for a, b in itertools.pairwise(edges)), counts
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,19 @@ They are asserted, as bounds and categories are: no fit checks them against the 
 left out for what it holds.
 """
 
-from synth.constraints.dependencies import Dependency, combinations_of_held, dependencies, equivalents
-from synth.constraints.kinds import Constraint, FixedCombinations, Formula, Inequality, Steps, Unique, check
+from synth.constraints.kinds import (
+    Constraint,
+    Dependency,
+    FixedCombinations,
+    Formula,
+    Inequality,
+    Steps,
+    Unique,
+    check,
+    combinations_of_held,
+    dependencies,
+    equivalents,
+)  # fmt: skip
 
 __all__ = [
     "Constraint", "Dependency", "FixedCombinations", "Formula", "Inequality", "Steps", "Unique", "check",

@@ -1,22 +1,17 @@
 """Arithmetic over columns, as a formula writes it: parsed into a small tree, never run as code.
 
-::
-
-    sum      = product (("+" | "-") product)*
-    product  = signed (("*" | "/") signed)*
-    signed   = ("-" | "+") signed | number | name | call | "(" sum ")"
-    call     = function "(" sum ("," sum)* ")"
-    name     = identifier | "`" any text "`"        a backtick within is written twice
-
-Times count as so many of a unit since 1970. Functions: `floor`, `round`; of times `day` (its midnight), `year`,
-`month`, `weekday` (Monday 0), `hour`; `before`, the value of a column in the row before, of the same entity; and
-`either`, the first of two values, or where it is missing the second. `date` is the day of a year, a month and a day.
-`annuity(rate, n)` is what a loan of 1 costs in each of n periods; `growth(rate, n)` what 1 is worth after them.
+`+ - * /`, parentheses and calls mean what they mean in Python. A column is a plain word, or any text in backticks, of
+which one within is written twice. Times count as so many of a unit since 1970. Functions: `floor`, `round`; of times
+`day` (its midnight), `year`, `month`, `weekday` (Monday 0), `hour`; `before`, the value of a column in the row before,
+of the same entity; and `either`, the first of two values, or where it is missing the second. `date` is the day of a
+year, a month and a day. `annuity(rate, n)` is what a loan of 1 costs in each of n periods; `growth(rate, n)` what 1 is
+worth after them.
 """
 
+import ast
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -25,11 +20,8 @@ import numpy as np
 
 from synth.errors import nearest
 
-MAX_LENGTH, MAX_NESTING = 500, 20  # characters of an expression and parentheses or signs within each other at most
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`"
-    r"|(?P<symbol>[-+*/(),]))"
-)
+MAX_LENGTH, MAX_NESTING = 500, 20  # characters of an expression, and operands within each other, at most
+_WORD = re.compile(r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)|`(?P<quoted>(?:[^`]|``)+)`")
 Unit = Literal["week", "day", "hour", "minute", "second"]
 UNITS: Mapping[str, int] = {
     "week": 604_800 * 10**6, "day": 86_400 * 10**6, "hour": 3_600 * 10**6, "minute": 60 * 10**6, "second": 10**6,
@@ -45,6 +37,12 @@ _PLAIN = re.compile(r"[^\W\d]\w*")
 _OPERATIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, **OF_INTEREST,
 }  # fmt: skip
+_SIGNS: Mapping[type[ast.AST], str] = {
+    ast.Add: "+", ast.UAdd: "+", ast.Sub: "-", ast.USub: "-", ast.Mult: "*", ast.Div: "/",
+}  # fmt: skip
+_CYCLES = {"month": (1.0, 12.0), "weekday": (0.0, 6.0), "hour": (0.0, 23.0)}
+FUNCTIONS = ("floor", "round", "day", "year", *_CYCLES, BEFORE, EITHER, DATE, *OF_INTEREST)
+_N_ARGUMENTS = {EITHER: 2, DATE: 3, **dict.fromkeys(OF_INTEREST, 2)}
 
 
 @dataclass(frozen=True)
@@ -66,11 +64,63 @@ def parse(text: str) -> Expression:
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(f"an expression has at most {MAX_LENGTH} characters; shorten it, or use a second formula")
-    reading = _Reading(text)
-    parsed = reading.sum(0)
-    if reading.kind != "end":
-        raise reading.unexpected("an operator (+ - * /) or the end")
-    return parsed
+    words: list[str] = []
+
+    def stand_in(match: re.Match[str]) -> str:
+        if match["number"]:
+            return match[0]
+        words.append(match["name"] or match["quoted"].replace("``", "`"))
+        return f" n{len(words) - 1} "
+
+    # Names of columns may be words of Python's own, and it would take other letters for some of theirs.
+    plain = " ".join(_WORD.sub(stand_in, text).split())
+    try:
+        if "#" in plain:
+            raise SyntaxError("a comment")
+        tree = ast.parse(plain, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _unreadable(text) from None
+    return _read(tree, words, text, 0)
+
+
+def _read(node: ast.expr, words: Sequence[str], text: str, depth: int) -> Expression:
+    """The expression of a node: of all that Python has, arithmetic and calls of a few functions."""
+    if depth > MAX_NESTING:
+        raise ValueError(f"expression={text!r} nests deeper than {MAX_NESTING} levels; use a second formula for a part")
+    match node:
+        case ast.Name(id=name):
+            return Expression(COLUMN, name=words[int(name[1:])])
+        case ast.Constant(value=int() | float() as value):
+            number = float(str(value))
+            if not math.isfinite(number):
+                raise ValueError(f"expression={text!r} has a number beyond 64 bits; write a smaller one")
+            return Expression(CONSTANT, value=number)
+        case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=operand):
+            return Expression(_SIGNS[type(sign)], (Expression(CONSTANT), _read(operand, words, text, depth + 1)))
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _SIGNS:
+            sides = _read(left, words, text, depth), _read(right, words, text, depth + 1)
+            return Expression(_SIGNS[type(sign)], sides)
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
+            return _call(words[int(name[1:])], [_read(each, words, text, depth + 1) for each in arguments], text)
+    raise _unreadable(text)
+
+
+def _call(function: str, arguments: Sequence[Expression], text: str) -> Expression:
+    if function not in FUNCTIONS:
+        raise ValueError(f"expression={text!r} has no function {function!r}; {nearest(function, FUNCTIONS)}")
+    wanted = _N_ARGUMENTS.get(function, 1)
+    if len(arguments) != wanted:
+        raise ValueError(f"expression={text!r}: {function} has {wanted} arguments; correct it")
+    if function == BEFORE and arguments[0].function != COLUMN:
+        raise ValueError(f"expression={text!r}: before(...) is of one column; name it alone")
+    return Expression(function, tuple(arguments))
+
+
+def _unreadable(text: str) -> ValueError:
+    return ValueError(
+        f"expression={text!r} cannot be read; write sums and products of columns and numbers, with names that are no "
+        "plain words in backticks"
+    )
 
 
 def written(name: str) -> str:
@@ -211,97 +261,3 @@ def limits(
     elif function not in (BEFORE, EITHER):
         ends = _called(function, ends, micros)
     return (-math.inf, math.inf) if np.isnan(ends).any() else (float(ends.min()), float(ends.max()))
-
-
-_CYCLES = {"month": (1.0, 12.0), "weekday": (0.0, 6.0), "hour": (0.0, 23.0)}
-FUNCTIONS = ("floor", "round", "day", "year", *_CYCLES, BEFORE, EITHER, DATE, *OF_INTEREST)
-_N_ARGUMENTS = {EITHER: 2, DATE: 3, **dict.fromkeys(OF_INTEREST, 2)}
-
-
-class _Reading:
-    """One pass over a text: the token at hand, and the rules of the grammar."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.end = text, 0
-        self.start, self.kind, self.value = 0, "", ""
-        self._next()
-
-    def sum(self, depth: int) -> Expression:
-        result = self._product(depth)
-        while self.value in ("+", "-") and self.kind == "symbol":
-            result = Expression(self._taken(), (result, self._product(depth)))
-        return result
-
-    def unexpected(self, wanted: str) -> ValueError:
-        token = "its end" if self.kind == "end" else f"{self.text[self.start : self.start + 10]!r}"
-        return ValueError(
-            f"expression={self.text!r} has {token} where {wanted} should be; write sums and products of columns and "
-            "numbers, with names that are no plain words in backticks"
-        )
-
-    def _product(self, depth: int) -> Expression:
-        result = self._signed(depth)
-        while self.value in ("*", "/") and self.kind == "symbol":
-            result = Expression(self._taken(), (result, self._signed(depth)))
-        return result
-
-    def _signed(self, depth: int) -> Expression:
-        if depth > MAX_NESTING:
-            raise ValueError(
-                f"expression={self.text!r} nests deeper than {MAX_NESTING} levels; use a second formula for a part"
-            )
-        if self.kind == "symbol" and self.value in ("+", "-"):
-            return Expression(self._taken(), (Expression(CONSTANT), self._signed(depth + 1)))
-        if self.kind == "symbol" and self.value == "(":
-            self._next()
-            result = self.sum(depth + 1)
-            if (self.kind, self.value) != ("symbol", ")"):
-                raise self.unexpected("an operator (+ - * /) or a closing parenthesis")
-            self._next()
-            return result
-        if self.kind == "number":
-            number = float(self.value)
-            if not math.isfinite(number):
-                raise ValueError(f"expression={self.text!r} has a number beyond 64 bits; write a smaller one")
-            self._next()
-            return Expression(CONSTANT, value=number)
-        if self.kind == "name" and self.text[self.end :].lstrip().startswith("("):
-            return self._call(self._taken(), depth)
-        if self.kind in ("name", "quoted"):
-            return Expression(COLUMN, name=self._taken())
-        raise self.unexpected("a column, a number or an opening parenthesis")
-
-    def _call(self, function: str, depth: int) -> Expression:
-        if function not in FUNCTIONS:
-            raise ValueError(f"expression={self.text!r} has no function {function!r}; {nearest(function, FUNCTIONS)}")
-        self._next()
-        arguments = [self.sum(depth + 1)]
-        while (self.kind, self.value) == ("symbol", ","):
-            self._next()
-            arguments.append(self.sum(depth + 1))
-        if (self.kind, self.value) != ("symbol", ")"):
-            raise self.unexpected("an operator (+ - * /) or a closing parenthesis")
-        self._next()
-        wanted = _N_ARGUMENTS.get(function, 1)
-        if len(arguments) != wanted:
-            raise ValueError(f"expression={self.text!r}: {function} has {wanted} arguments; correct it")
-        if function == BEFORE and arguments[0].function != COLUMN:
-            raise ValueError(f"expression={self.text!r}: before(...) is of one column; name it alone")
-        return Expression(function, tuple(arguments))
-
-    def _taken(self) -> str:
-        value = self.value
-        self._next()
-        return value
-
-    def _next(self) -> None:
-        self.start = self.end + len(self.text[self.end :]) - len(self.text[self.end :].lstrip())
-        if self.start == len(self.text):
-            self.kind, self.value = "end", ""
-            return
-        match = _TOKEN.match(self.text, self.end)
-        if match is None:
-            self.kind, self.value = "unknown", ""
-            return
-        self.end, self.kind = match.end(), str(match.lastgroup)
-        self.value = match[self.kind].replace("``", "`") if self.kind == "quoted" else match[self.kind]

@@ -1,7 +1,8 @@
-"""Constraint kinds: what each of them says, and its validation, on its own and against the columns that it names."""
+"""Constraint kinds: what each of them says, its validation, and dependencies between columns that follow from them."""
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
@@ -20,6 +21,7 @@ Value = (
 """A value of a combination: true or false, a number or a text."""
 
 
+Columns = Mapping[str, Any]  # of a schema; this package comes before it
 EXPRESSION = (
     "Sums, differences, products, quotients and functions of numbers and times; a name that is no plain word stands "
     "in backticks."
@@ -37,12 +39,39 @@ class _Constraint(Frozen):
         """True if it is about a row and the row before it, of the same entity."""
         return False
 
+    def check(self, columns: Columns) -> None:
+        """Refuse columns, learned ones of the schema, that the constraint cannot be about."""
+
     @field_validator("columns", check_fields=False)
     @classmethod
     def _distinct(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(columns)) != len(columns):
             raise ValueError("columns repeat; name each once")
         return columns
+
+
+class Expressed:
+    """What its expression names, for a formula and for what a column is modeled as."""
+
+    @property
+    def parsed(self: Any) -> Any:
+        """The expression as a tree; `None`: there is none."""
+        return None if self.expression is None else parse(self.expression)
+
+    @property
+    def operands(self: Any) -> tuple[str, ...]:
+        """The columns that it names, in the row itself or in the one before it, each once."""
+        return () if self.parsed is None else operands_of(self.parsed)
+
+    @property
+    def parents(self: Any) -> tuple[str, ...]:
+        """Those of them in the row itself."""
+        return () if self.parsed is None else tuple(dict.fromkeys(names(self.parsed)))
+
+    @property
+    def looks_back(self: Any) -> bool:
+        """True if the row before is needed."""
+        return self.parsed is not None and any(names(self.parsed, before=True))
 
 
 class Inequality(_Constraint):
@@ -70,6 +99,32 @@ class Inequality(_Constraint):
             raise ValueError(f"low and high are one column={self.low!r}; name two")
         return self
 
+    def check(self, columns: Columns) -> None:
+        low, high = columns[self.low], columns[self.high]
+        sides = (self.low, low), (self.high, high)
+        for name, column in sides:
+            if not column.is_line:
+                raise ValueError(
+                    f"column={name!r} is of kind {column.kind}, which has no order; name a number or a time"
+                )
+        both = f"columns {self.low!r} and {self.high!r} are a"
+        if low.is_number != high.is_number:
+            raise ValueError(f"{both} number and a time; compare like with like")
+        # The day of a time in UTC is a day as a date is.
+        is_day_beside_utc = {low.zone, high.zone} == {None, "UTC"} and (low.is_date or high.is_date)
+        if (low.zone is None) != (high.zone is None) and not is_day_beside_utc:
+            raise ValueError(
+                f"{both} time with a zone and one without, which cannot be compared; declare timezone for both or for "
+                "neither"
+            )
+        for name, column in sides if self.by_day else ():
+            if column.is_number or column.zone not in (None, "UTC"):
+                what = f"is of kind {column.kind}" if column.is_number else f"has timezone={column.zone!r}"
+                raise ValueError(
+                    f"by_day=true compares days of times by wall clock or in UTC: column={name!r} {what}; leave by_day "
+                    "out, or declare another timezone"
+                )
+
     def __str__(self) -> str:
         order = f"{self.low!r} is {'less than' if self.strict else 'at most'} {self.high!r}"
         return f"{order} by day" if self.by_day else order
@@ -86,12 +141,11 @@ class FixedCombinations(_Constraint):
     @classmethod
     def _plain(cls, combinations: Any) -> Any:
         for position, combination in enumerate(combinations if isinstance(combinations, list | tuple) else ()):
-            if not isinstance(combination, list | tuple):
-                raise ValueError(f'combination {position} is no list; write one such as [["a", 1], ["b", 2]]')
-            if not all(isinstance(value, bool | int | float | str) for value in combination):
+            if not isinstance(combination, list | tuple) or not all(
+                isinstance(v, int | float | str) for v in combination
+            ):
                 raise ValueError(
-                    f"combination {position} holds a value that is no text, number, true or false; only these can "
-                    "be listed"
+                    f'combination {position} is no list of texts, numbers, true or false; write one such as ["a", 1]'
                 )
             require_plain(f"combination {position}", combination)
         return combinations
@@ -124,12 +178,39 @@ class FixedCombinations(_Constraint):
                 result[pair] = values
         return result
 
+    def check(self, columns: Columns) -> None:
+        for name, values in zip(self.columns, zip(*self.combinations, strict=True), strict=True):
+            column = columns[name]
+            is_real = column.is_number and not column.is_whole
+            if not (column.is_categorical or (column.is_number and not column.is_weight)):
+                raise ValueError(
+                    f"column={name!r} is of kind {column.kind}; combinations are of categorical, boolean, integer or "
+                    "real columns"
+                )
+            if is_real and not any(told == name for _, told in self.determined):
+                raise ValueError(
+                    f"column={name!r} is of kind {column.kind}, and no other column says which of its values it has; "
+                    "name one that does, or leave the constraint out"
+                )
+            if column.is_measured:
+                raise ValueError(
+                    f"column={name!r} is to be measured, while its combinations name its values as public; leave out "
+                    "measure = true, or the constraint"
+                )
+            how = " (a real has a point, as in 1.0)" if is_real else ""
+            for position, value in enumerate(values):
+                if not column.allows(value):
+                    raise ValueError(
+                        f"combination {position} has {value!r}, which column={name!r} cannot hold; correct the "
+                        f"combination{how}, or the column's declaration"
+                    )
+
     def __str__(self) -> str:
         together = " and ".join(map(repr, self.columns))
         return f"{together} take one of {len(self.combinations)} listed combinations"
 
 
-class Formula(_Constraint):
+class Formula(Expressed, _Constraint):
     """A column is computed from others: it is rounded to its own precision, and missing where an operand is missing."""
 
     kind: Literal["formula"] = "formula"
@@ -139,27 +220,7 @@ class Formula(_Constraint):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns it is about: its own, then its operands."""
         return tuple(dict.fromkeys((self.column, *self.operands)))
-
-    @property
-    def operands(self) -> tuple[str, ...]:
-        """The columns it is computed from, each once."""
-        return operands_of(self.parsed)
-
-    @property
-    def parents(self) -> tuple[str, ...]:
-        """Those of them in the row itself."""
-        return tuple(dict.fromkeys(names(self.parsed)))
-
-    @property
-    def looks_back(self) -> bool:
-        """True if a column of the row before is in the expression."""
-        return any(names(self.parsed, before=True))
-
-    @property
-    def parsed(self) -> Expression:
-        return parse(self.expression)
 
     @field_validator("expression")
     @classmethod
@@ -167,6 +228,18 @@ class Formula(_Constraint):
         if not operands_of(parse(expression)):
             raise ValueError(f"expression={expression!r} names no column; a constant needs no formula, but bounds")
         return expression
+
+    def check(self, columns: Columns) -> None:
+        check_operands(self.columns, self.unit, columns)
+        column = columns[self.column]
+        if f"{BEFORE}()" in needs(self.parsed) and not column.missing:
+            raise ValueError(
+                f"column={self.column!r} is computed from the row before, and the first row of an entity has none; "
+                "set missing = true, or write either(before(...), ...)"
+            )
+        if column.is_measured or column.measures_spikes:
+            remedy = "declare its bounds" if column.is_measured else "leave out measure_spikes = true"
+            raise ValueError(f"column={self.column!r} is computed, and what is computed is not measured; {remedy}")
 
     def __str__(self) -> str:
         return f"{self.column!r} is {self.expression}"
@@ -214,13 +287,22 @@ class Steps(_Constraint):
         return self
 
     def allowed(self, levels: Sequence[Value]) -> list[tuple[Value, Value]]:
-        pairs = itertools.product(levels, levels)
-        ruled = {*self.never}
-        return [
-            (before, now)
-            for before, now in pairs
-            if (before, now) not in ruled and before not in self.last and (before == now or before not in self.stays)
-        ]
+        """Pairs of a value and one that may follow it."""
+        ruled_out = {*self.never, *((before, now) for before in self.last for now in levels)}
+        ruled_out |= {(before, now) for before in self.stays for now in levels if before != now}
+        return [step for step in itertools.product(levels, levels) if step not in ruled_out]
+
+    def check(self, columns: Columns) -> None:
+        column, what = columns[self.column], f"column={self.column!r}"
+        if not column.is_categorical or column.is_boolean or column.is_measured or column.modeled is not None:
+            raise ValueError(
+                f"steps are of categories that are declared: {what} is of kind {column.kind}, measured or modeled; "
+                "leave them out"
+            )
+        if not {*itertools.chain(*self.never), *self.stays, *self.last} <= {*column.levels}:
+            raise ValueError(f"steps name a value that is no category of {what}; correct it")
+        if not self.allowed(column.levels):
+            raise ValueError(f"steps of {what} let no row follow another; allow a pair of values")
 
     def __str__(self) -> str:
         return f"{self.column!r} takes no step that is ruled out"
@@ -229,28 +311,29 @@ class Steps(_Constraint):
 Constraint = Annotated[Inequality | FixedCombinations | Formula | Unique | Steps, Field(discriminator="kind")]
 
 
-Columns = Mapping[str, Any]  # of a schema; this package comes before it
-
-
 def check(constraints: Sequence[Constraint], columns: Columns) -> None:
-    """Refuse constraints that the columns do not allow."""
+    computed = set[str]()
     for position, constraint in enumerate(constraints):
         try:
-            _check_names(constraint, columns)
-            if isinstance(constraint, Inequality):
-                _check_inequality(constraint, columns)
-            elif isinstance(constraint, FixedCombinations):
-                _check_combinations(constraint, columns)
-            elif isinstance(constraint, Formula):
-                _check_formula(constraint, columns)
-            elif isinstance(constraint, Steps):
-                _check_steps(constraint, columns[constraint.column])
+            for name in constraint.columns:
+                _check_name(name, constraint, columns)
+            constraint.check(columns)
         except ValueError as error:
             raise ValueError(f"constraints.{position}: {error}") from None
-    computed = [constraint.column for constraint in constraints if isinstance(constraint, Formula)]
-    twice = next((name for name in computed if computed.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"column={twice!r} has two formulas; keep one")
+        if isinstance(constraint, Formula):
+            if constraint.column in computed:
+                raise ValueError(f"column={constraint.column!r} has two formulas; keep one")
+            computed.add(constraint.column)
+
+
+def _check_name(name: str, constraint: Constraint, columns: Columns) -> None:
+    if name not in columns:
+        raise ValueError(f"{name!r} is not a column; {nearest(name, columns)}")
+    column = columns[name]
+    if column.drop:
+        raise ValueError(f"column={name!r} is dropped; keep the column, or leave the constraint out")
+    if not column.is_learned and not (isinstance(constraint, Unique) and column.is_identifier):
+        raise ValueError(f"column={name!r} is of kind {column.kind}, which is made anew; name another")
 
 
 def in_order(parents: Mapping[str, Collection[str]]) -> list[str]:
@@ -264,95 +347,6 @@ def in_order(parents: Mapping[str, Collection[str]]) -> list[str]:
         placed += ready
         waiting = {name: named for name, named in waiting.items() if name not in ready}
     return placed
-
-
-def _check_names(constraint: Constraint, columns: Columns) -> None:
-    for name in constraint.columns:
-        if name not in columns:
-            raise ValueError(f"{name!r} is not a column; {nearest(name, columns)}")
-        if columns[name].drop:
-            raise ValueError(f"column={name!r} is dropped; keep the column, or leave the constraint out")
-        in_key = isinstance(constraint, Unique) and columns[name].is_identifier
-        if not columns[name].is_learned and not in_key:
-            raise ValueError(f"column={name!r} is of kind {columns[name].kind}, which is made anew; name another")
-
-
-def _check_inequality(constraint: Inequality, columns: Columns) -> None:
-    low, high = columns[constraint.low], columns[constraint.high]
-    for name, column in ((constraint.low, low), (constraint.high, high)):
-        if not column.is_line:
-            raise ValueError(f"column={name!r} is of kind {column.kind}, which has no order; name a number or a time")
-    if low.is_number != high.is_number:
-        raise ValueError(
-            f"columns {constraint.low!r} and {constraint.high!r} are a number and a time; compare like with like"
-        )
-    is_day_beside_utc = {low.zone, high.zone} == {None, "UTC"} and (low.is_date or high.is_date)
-    if (low.zone is None) != (high.zone is None) and not is_day_beside_utc:  # a day and a time whose day is that of UTC
-        raise ValueError(
-            f"columns {constraint.low!r} and {constraint.high!r} are a time with a zone and one without, which cannot "
-            "be compared; declare timezone for both or for neither"
-        )
-    for name, column in ((constraint.low, low), (constraint.high, high)) if constraint.by_day else ():
-        if column.is_number:
-            raise ValueError(f"by_day=true compares times: column={name!r} is of kind {column.kind}; leave by_day out")
-        if column.zone not in (None, "UTC"):
-            raise ValueError(
-                f"by_day=true compares days by wall clock or in UTC: column={name!r} has timezone={column.zone!r}; "
-                "leave by_day out, or declare another timezone"
-            )
-
-
-def _check_combinations(constraint: FixedCombinations, columns: Columns) -> None:
-    for index, name in enumerate(constraint.columns):
-        column = columns[name]
-        if not (column.is_categorical or (column.is_number and not column.is_weight)):
-            raise ValueError(
-                f"column={name!r} is of kind {column.kind}; combinations are of categorical, boolean, integer or real "
-                "columns"
-            )
-        if column.is_number and not column.is_whole and not any(told == name for _, told in constraint.determined):
-            raise ValueError(
-                f"column={name!r} is of kind {column.kind}, and no other column says which of its values it has; name "
-                "one that does, or leave the constraint out"
-            )
-        if column.is_measured:
-            raise ValueError(
-                f"column={name!r} is to be measured, while its combinations name its values as public; leave out "
-                "measure = true, or the constraint"
-            )
-        how = " (a real has a point, as in 1.0)" if column.is_number and not column.is_whole else ""
-        for position, combination in enumerate(constraint.combinations):
-            if not column.allows(combination[index]):
-                raise ValueError(
-                    f"combination {position} has {combination[index]!r}, which column={name!r} cannot hold; correct "
-                    f"the combination{how}, or the column's declaration"
-                )
-
-
-def _check_steps(constraint: Steps, column: Any) -> None:
-    named = [*(value for pair in constraint.never for value in pair), *constraint.stays, *constraint.last]
-    if not column.is_categorical or column.is_boolean or column.is_measured or column.modeled is not None:
-        raise ValueError(
-            f"steps are of categories that are declared: column={constraint.column!r} is of kind {column.kind}, "
-            "measured or modeled; leave them out"
-        )
-    if any(value not in column.levels for value in named):
-        raise ValueError(f"steps name a value that is no category of column={constraint.column!r}; correct it")
-    if not constraint.allowed(column.levels):
-        raise ValueError(f"steps of column={constraint.column!r} let no row follow another; allow a pair of values")
-
-
-def _check_formula(constraint: Formula, columns: Columns) -> None:
-    check_operands(constraint.columns, constraint.unit, columns)
-    if f"{BEFORE}()" in needs(constraint.parsed) and not columns[constraint.column].missing:
-        raise ValueError(
-            f"column={constraint.column!r} is computed from the row before, and the first row of an entity has none; "
-            "set missing = true, or write either(before(...), ...)"
-        )
-    column, what = columns[constraint.column], f"column={constraint.column!r} is computed, and what is computed"
-    if column.is_measured or column.measures_spikes:
-        remedy = "declare its bounds" if column.is_measured else "leave out measure_spikes = true"
-        raise ValueError(f"{what} is not measured; {remedy}")
 
 
 _MONTHS = (
@@ -389,3 +383,114 @@ def check_operands(named: Sequence[str], unit: Unit | None, columns: Columns) ->
             )
         if columns[name].is_time and unit is None:
             raise ValueError(f'column={name!r} is a time, which counts in a unit; add one, such as unit = "day"')
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """One column determines another."""
+
+    determinant: str
+    dependent: str
+    mapping: Mapping[Value, Value]
+
+    @property
+    def inverse(self) -> Mapping[Value, Value]:
+        """The value of the determinant by that of the dependent, where the two determine each other."""
+        return {dependent: determinant for determinant, dependent in self.mapping.items()}
+
+
+def equivalents(
+    constraints: Sequence[Constraint], columns: Mapping[str, Any], first: Sequence[str], constant: Sequence[str]
+) -> dict[str, Dependency]:
+    """Columns that another determines and is determined by, over any number of lists: a model need not hold them.
+
+    A column that may be missing, or that a formula computes, is held. Each determinant is held itself.
+    """
+    computed = {constraint.column for constraint in constraints if isinstance(constraint, Formula)}
+    links, stated = dict[str, list[Dependency]](), list(_listed(constraints))
+    determinants = {each.determinant for each in stated}
+    for each in stated:
+        names = {each.determinant, each.dependent}
+        if each.dependent in first and each.dependent not in determinants:
+            continue  # a real, which determines nothing, but has to be held
+        is_open = names.isdisjoint(computed) and not any(columns[name].missing for name in names)
+        if is_open and len(names & set(constant)) != 1 and len(set(each.mapping.values())) == len(each.mapping):
+            links.setdefault(each.determinant, []).append(each)
+
+    def rank(name: str) -> tuple[int, bool, bool]:
+        """Lowest for the column that is best held: one that matters, else one with an order, else one with levels."""
+        column = columns[name]
+        return first.index(name) if name in first else len(first), not column.is_ordered, not column.is_categorical
+
+    dependents: dict[str, Dependency] = {}
+    for determinant in sorted(links, key=rank):
+        if determinant not in dependents:
+            dependents |= _reached(determinant, links)
+    return dependents
+
+
+def dependencies(constraints: Sequence[Constraint], computed: Mapping[str, Dependency]) -> list[Dependency]:
+    """Dependencies between columns that a model holds, each after those that its determinant depends on.
+
+    Of two columns that determine each other, the first that is listed determines.
+    """
+    waiting: dict[tuple[str, str], Dependency] = {}
+    for each in _listed(constraints):
+        rule = each  # between the columns that are held in place of these two
+        if rule.determinant in computed:
+            rule = _composed(computed[rule.determinant], rule)
+        if rule.dependent in computed:
+            back = computed[rule.dependent]
+            rule = _composed(rule, Dependency(back.dependent, back.determinant, back.inverse))
+        if rule.determinant != rule.dependent and (rule.dependent, rule.determinant) not in waiting:
+            waiting.setdefault((rule.determinant, rule.dependent), rule)
+    placed = []
+    while waiting:
+        unknown = {dependent for _, dependent in waiting}
+        names = next((names for names in waiting if names[0] not in unknown), next(iter(waiting)))
+        placed.append(waiting.pop(names))
+    return placed
+
+
+def combinations_of_held(
+    constraint: FixedCombinations, computed: Mapping[str, Dependency]
+) -> tuple[tuple[str, ...], set[tuple[Value, ...]]]:
+    """The columns that a model holds of a constraint, and its possible combinations; computed ones are replaced."""
+    replaced = [computed[name].determinant if name in computed else name for name in constraint.columns]
+    names = tuple(dict.fromkeys(replaced))
+    inverse = {name: computed[name].inverse for name in constraint.columns if name in computed}
+    kept = set()
+    for combination in constraint.combinations:
+        row: dict[str, set[Value | None]] = {name: set() for name in names}
+        for name, determinant, value in zip(constraint.columns, replaced, combination, strict=True):
+            row[determinant].add(inverse[name].get(value) if name in inverse else value)
+        values = [next(iter(known)) for known in row.values() if len(known) == 1]
+        if len(values) == len(names) and None not in values:
+            kept.add(tuple(value for value in values if value is not None))
+    return names, kept
+
+
+def _listed(constraints: Sequence[Constraint]) -> Iterator[Dependency]:
+    """Every dependency that a constraint states, in their order."""
+    for constraint in constraints:
+        if isinstance(constraint, FixedCombinations):
+            for names, mapping in constraint.determined.items():
+                yield Dependency(*names, mapping)
+
+
+def _reached(determinant: str, links: Mapping[str, Sequence[Dependency]]) -> dict[str, Dependency]:
+    """Columns that a column determines along links that hold both ways."""
+    ends: dict[str, Dependency] = {}
+    waiting = list(links[determinant])
+    while waiting:
+        each = waiting.pop(0)
+        if each.dependent != determinant and each.dependent not in ends:
+            ends[each.dependent] = each
+            waiting += [_composed(each, further) for further in links.get(each.dependent, ())]
+    return ends
+
+
+def _composed(first: Dependency, second: Dependency) -> Dependency:
+    """The first's determinant determines the second's dependent, wherever both say so."""
+    mapping = {value: second.mapping[middle] for value, middle in first.mapping.items() if middle in second.mapping}
+    return Dependency(first.determinant, second.dependent, mapping)

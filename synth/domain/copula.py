@@ -17,7 +17,7 @@ from typing import Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from synth.domain.discretizer import OTHER, Attribute, Discretizer
+from synth.domain.discretizer import OTHER, Discretizer
 
 Columns = Mapping[int, np.ndarray] | Sequence[np.ndarray]
 FITTED_ROWS, CORRELATED_ROWS = 20_000, 5_000
@@ -54,21 +54,22 @@ class Copula:
 
     @classmethod
     def fitted(cls, discretizer: Discretizer, codes: np.ndarray, rng: np.random.Generator) -> Self | None:
-        """The copula of numbers and times; `None` where no two of them go together.
-        `codes`: as a model draws them, shape (n, n_columns).
-        """
+        """The copula of numbers and times, of codes as a model draws them; `None` where no two go together."""
         lines = [(column, each) for column, each in enumerate(discretizer.attributes) if each.edges is not None]
         if len(lines) < 2 or len(codes) < 2:
             return None
         columns = {column: attribute.possible(codes[:, column], rng) for column, attribute in lines}
-        limits = tuple(_limits(attribute, columns[column]) for column, attribute in lines)
+        limits = []
+        for column, attribute in lines:  # the normal scores between codes, by their shares
+            shares = np.bincount(columns[column], minlength=attribute.size)[: attribute.size + OTHER] + 1e-9
+            limits.append(ndtri(np.cumsum(shares)[:-1] / shares.sum()))
         even = tuple(np.tile(np.linspace(0, 1, N_QUANTILES + 1), (len(ends) + 1, 1)) for ends in limits)
         n_columns = len(lines)
-        copula = cls(tuple(columns), limits, np.zeros((n_columns, n_columns)), np.ones(n_columns), even)
+        copula = cls(tuple(columns), tuple(limits), np.zeros((n_columns, n_columns)), np.ones(n_columns), even)
         intervals = copula._intervals(columns, slice(CORRELATED_ROWS))
         scores = _within(*intervals, np.zeros(1), 1.0, rng)
         for _ in range(FIT_SWEEPS):
-            copula = cls(copula.places, limits, *_given_others(scores), even)
+            copula = cls(copula.places, tuple(limits), *_given_others(scores), even)
             copula._sweep(scores, intervals, rng)
         related = copula._of_related()
         return None if related is None else related._with_quantiles(columns, rng)
@@ -76,9 +77,7 @@ class Copula:
     def ranks(
         self, columns: Columns, rng: np.random.Generator, known: Mapping[int, np.ndarray] | None = None
     ) -> dict[int, np.ndarray]:
-        """The share of its code's mass below each value, by place, shape (n,) each.
-        `columns`: codes by place, shape (n,) each.
-        """
+        """The share of its code's mass below each value, by place, shape (n,) each, as `columns` are."""
         n_rows = len(columns[self.places[0]])
         ranks = {column: np.empty(n_rows) for column in self.places}
         for start in range(0, n_rows, BLOCK):
@@ -173,12 +172,6 @@ class Copula:
         scores = ndtri(np.clip(least + places * (most - least), 1e-12, 1 - 1e-12))
         for ends in (low, high):
             ends[is_known] = scores[is_known]
-
-
-def _limits(attribute: Attribute, codes: np.ndarray) -> np.ndarray:
-    """The normal scores between codes, by their shares; shape (n_codes - 1,)."""
-    shares = np.bincount(codes, minlength=attribute.size)[: attribute.size + OTHER].astype(np.float64) + 1e-9
-    return np.asarray(ndtri(np.cumsum(shares)[:-1] / shares.sum()))
 
 
 def _given_others(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

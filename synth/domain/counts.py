@@ -35,7 +35,7 @@ class Counts(Protocol):
         """The counts of one clique."""
 
     def coarse(self, coarsening: "Coarsening") -> "Counts":
-        """The same table, which has coarse attributes as well."""
+        """The table by coarse codes as well."""
 
 
 class ByEach:
@@ -104,7 +104,6 @@ class SpooledTable(ByEach):
 
     @classmethod
     def of(cls, rows: Rows, discretizer: Discretizer) -> Self:
-        """The rows in the codes of a discretizer."""
         spool, chunks = Spool(rows.folder), []
         for chunk in rows.chunks(*discretizer.columns):
             codes = {each.name: each.group[chunk.cells(each)] for each in discretizer.attributes}
@@ -138,7 +137,7 @@ def _joint(columns: Sequence[NDArray[np.integer]], shape: Sequence[int], n: int)
 
 
 MARK = "\0coarse"
-"""The suffix of a coarse attribute after its column's name: no column's name holds a NUL."""
+"""Ends the name of a coarse attribute after its column's: no column's name holds a NUL."""
 MOST_CODES = 128  # codes that are merged at most: a triple is counted by fine codes before they are
 
 
@@ -243,7 +242,7 @@ class CoarseCounts(ByEach):
         return self.coarsening.domain(self.table.domain)
 
     def each(self, cliques: Sequence[Sequence[str]]) -> Iterator[NDArray[np.int64]]:
-        """The counts of many cliques, in their order; cliques over the same columns are counted once."""
+        # Cliques over the same columns are counted once.
         asked: dict[tuple[str, ...], list[int]] = {}
         for index, clique in enumerate(cliques):
             asked.setdefault(tuple(sorted(map(fine, clique))), []).append(index)
@@ -255,5 +254,4 @@ class CoarseCounts(ByEach):
         return (counted[index] for index in range(len(cliques)))
 
     def coarse(self, coarsening: Coarsening) -> "CoarseCounts":
-        """The same table by the codes of another coarsening, in place of its own."""
         return CoarseCounts(self.table, coarsening)

@@ -5,17 +5,20 @@ mode, and over those beside a *pilot*, a log-spline with a second-difference pen
 chosen by Mallows' criterion, as the variance of the noise is known. Where noise hides the tails, the pilot's must
 decline. Everything here is post-processing of released counts.
 
-Source: Eilers & Marx 1996 (P-splines, asymmetric penalties for monotone fits); Mallows 1973; Kiefer & Wolfowitz 1956.
-"""
+Counts of the first kind are a base measure times a ratio that is constant on segments of cells. All segmentations are
+summed by forward and backward recursion, O(K^2) for K places where the ratio may change. A segment is empty, or its
+ratio has a mixture of exponential priors; one at a bound is mostly empty, which keeps noise out of the tails. The known
+total enters as an exponential tilt of the posterior, the saddlepoint approximation of conditioning on the sum.
 
-from dataclasses import dataclass
+Source: Hutter 2007, "Exact Bayesian regression of piecewise constant functions", Bayesian Analysis 2(4); Eilers & Marx
+1996 (P-splines, asymmetric penalties for monotone fits); Mallows 1973; Kiefer & Wolfowitz 1956.
+"""
 
 import numpy as np
 from scipy.linalg import solveh_banded
-from scipy.special import expit
+from scipy.special import erfcx, expit, logsumexp
 
-from synth.domain import grid, numeric_scale
-from synth.domain.segments import average_segments
+from synth.domain import grid
 from synth.schema.kinds import LineColumn
 
 PENALTIES = 10.0 ** np.arange(-2.0, 8.1, 1.0)  # penalties that are tried, the weakest first
@@ -43,6 +46,17 @@ FAR, PLACES, SUPPORT, ITERATIONS = 10.0, 20.0, 120, 300
 """Standard deviations of the noise from which on a count stays as it is. For nearer ones: places in each of them,
 points of their prior, and steps of its estimation.
 """
+CHANGES = 2.0  # expected changes of the ratio over a column, a priori
+EMPTY, EMPTY_AT_BOUND = 0.2, 0.98  # prior probability that a segment is empty
+SCALES = (0.25, 1.0, 4.0, 16.0)
+"""Means of the exponential priors of a segment's ratio, in units of the ratio of the whole column."""
+BLOCKS, COARSE = 160, 48
+"""Places at most where the ratio may change: in the estimate, and in the search of the tilt. Of more cells, even cuts
+and those where neighboring sums differ most; 320 and 96 gave the same distances on 70 real columns."""
+TILTS, NEAR, FARTHEST = 5, 0.01, 3.0
+"""Steps of the search of the tilt, the relative miss of the total that ends it, and its limit in standard errors."""
+CONTRAST = 3.0
+"""Standard deviations from which on neighboring sums differ enough for a place between even cuts."""
 
 
 def expected_counts(
@@ -54,7 +68,7 @@ def expected_counts(
     """
     counts = noisy.astype(np.float64)
     places = grid.resolution(edges, column)
-    share = np.diff(places) * numeric_scale.lattice_measure(edges, column) / np.diff(edges)
+    share = np.diff(places) * grid.lattice_measure(edges, column) / np.diff(edges)
     alone = grid.spike_cells(edges, column)
     alone |= _outstanding(counts, share, sigma, ~alone & (share > 0))
     expected = np.zeros(len(counts))
@@ -146,19 +160,6 @@ def posterior_means(noisy: np.ndarray, sigma: float) -> np.ndarray:
     return means
 
 
-@dataclass(frozen=True)
-class _Tails:
-    """The tails in which a log-density must decline, and their least steepness."""
-
-    direction: np.ndarray
-    slope: np.ndarray
-
-    def excess(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights of steps that break the rule, and by how much each step misses it; shapes (n_cells - 1,)."""
-        missed = np.diff(theta) + self.slope
-        return STEEP * (self.direction * missed > 0), missed
-
-
 def _last_sure(counts: np.ndarray, sigma: float) -> int:
     """The last cell of the last window of 1, 2, 4, ... cells that surely holds mass and no shorter one; -1 for none.
 
@@ -178,8 +179,11 @@ def _last_sure(counts: np.ndarray, sigma: float) -> int:
     return last
 
 
-def _tails(counts: np.ndarray, sigma: float) -> _Tails | None:
-    """The tails in which noise hides the mass, where a density declines; `None` where noise hides all of it."""
+def _tails(counts: np.ndarray, sigma: float) -> tuple[np.ndarray, np.ndarray] | None:
+    """Where noise hides the mass in the tails, the direction in which a density declines there and its least slope.
+
+    Shapes (n_cells - 1,); `None` where noise hides all of it.
+    """
     n, last = len(counts), _last_sure(counts, sigma)
     if last < 0:
         return None
@@ -187,15 +191,15 @@ def _tails(counts: np.ndarray, sigma: float) -> _Tails | None:
     first = n - 1 - _last_sure(counts[::-1], sigma)
     if first <= last:
         span = max(3, (last - first) // 8)
+
+        def decline(near: np.ndarray, n_cells: int) -> float:
+            """The slope from the mean of the last known counts to one unit after so many cells."""
+            return float(np.log(max(near.mean(), np.e))) / max(n_cells, 1)
+
         direction[:first], direction[last:] = -1.0, 1.0
-        slope[:first] = -DECLINE * _decline(counts[first : first + span + 1], first)
-        slope[last:] = DECLINE * _decline(counts[max(last - span, 0) : last + 1], n - 1 - last)
-    return _Tails(direction, slope)
-
-
-def _decline(near: np.ndarray, n_cells: int) -> float:
-    """The slope of a log-density from the mean of its last known counts to one unit after so many cells."""
-    return float(np.log(max(near.mean(), np.e))) / max(n_cells, 1)
+        slope[:first] = -DECLINE * decline(counts[first : first + span + 1], first)
+        slope[last:] = DECLINE * decline(counts[max(last - span, 0) : last + 1], n - 1 - last)
+    return direction, slope
 
 
 def _pilot(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: float) -> tuple[np.ndarray | None, float]:
@@ -228,18 +232,26 @@ def _pilot(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: flo
     return chosen, degrees
 
 
-def _fitted(counts: np.ndarray, share: np.ndarray, penalty: np.ndarray, theta: np.ndarray, tails: _Tails) -> np.ndarray:
+def _fitted(
+    counts: np.ndarray, share: np.ndarray, penalty: np.ndarray, theta: np.ndarray, tails: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
     """The log-density of least penalized squares, by damped Gauss-Newton steps; counts in units of their noise."""
+    direction, slope = tails
+
+    def excess(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of steps that break the rule of tails, and by how much each step misses it."""
+        missed = np.diff(at) + slope
+        return STEEP * (direction * missed > 0), missed
 
     def loss(at: np.ndarray) -> float:
-        weights, missed = tails.excess(at)
+        weights, missed = excess(at)
         squares = ((counts - share * np.exp(at)) ** 2).sum() + at @ _times(penalty, at)
         return float(squares + (weights * missed**2).sum())
 
     now, damping = loss(theta), DAMPING
     for _ in range(STEPS):
         expected = share * np.exp(theta)
-        weights, missed = tails.excess(theta)
+        weights, missed = excess(theta)
         downhill = expected * (counts - expected) - _times(penalty, theta)
         downhill[1:] -= weights * missed
         downhill[:-1] += weights * missed
@@ -293,3 +305,108 @@ def _times(bands: np.ndarray, vector: np.ndarray) -> np.ndarray:
     product[:-2] += bands[0, 2:] * vector[2:]
     product[2:] += bands[0, 2:] * vector[:-2]
     return np.asarray(product)
+
+
+def average_segments(counts: np.ndarray, base: np.ndarray, sigma: float, total: float) -> tuple[np.ndarray, float]:
+    """Posterior mean of noisy counts given their total, and the log-evidence against no mass at all.
+    `base`: measure of each cell, positive, shape (n_cells,).
+    """
+    coarse, limit = _Segments(counts, base, sigma, total, COARSE), FARTHEST / (sigma * np.sqrt(len(counts)))
+    tilts, misses = [0.0], [total - float(coarse.mean(0.0)[0].sum())]
+    while len(tilts) < TILTS and abs(misses[-1]) >= NEAR * total:
+        if len(tilts) == 1:
+            tilt = misses[0] / (sigma**2 * len(counts))
+        elif misses[-1] == misses[-2]:
+            break
+        else:  # the secant
+            tilt = tilts[-1] - misses[-1] * (tilts[-1] - tilts[-2]) / (misses[-1] - misses[-2])
+        tilts.append(float(np.clip(tilt, -limit, limit)))
+        if tilts[-1] == tilts[-2]:
+            break
+        misses.append(total - float(coarse.mean(tilts[-1])[0].sum()))
+    expected, evidence = _Segments(counts, base, sigma, total, BLOCKS).mean(tilts[-1])
+    return expected, evidence - tilts[-1] * total
+
+
+class _Segments:
+    """All segments of a column's blocks, of which any row of adjacent ones makes a segmentation."""
+
+    def __init__(self, counts: np.ndarray, base: np.ndarray, sigma: float, total: float, most: int) -> None:
+        self.counts, self.base, self.sigma = counts, base, sigma
+        self.unit = max(total, sigma) / float(base.sum())
+        self.starts = _block_starts(counts, sigma, most)
+        self.first, self.last = np.triu_indices(len(self.starts))
+        precision = self._by_segment(base**2 / sigma**2)
+        self.width = 1 / np.sqrt(np.maximum(precision, 1e-300))  # standard error of the ratio in a segment
+        at_bound = (self.first == 0) | (self.last == len(self.starts) - 1)
+        self.empty = np.where(at_bound, EMPTY_AT_BOUND, EMPTY)
+
+    def _by_segment(self, values: np.ndarray) -> np.ndarray:
+        sums = np.concatenate([[0.0], np.cumsum(np.add.reduceat(values, self.starts))])
+        return np.asarray(sums[self.last + 1] - sums[self.first])
+
+    def mean(self, tilt: float) -> tuple[np.ndarray, float]:
+        """Posterior mean of the counts and log-evidence, with the likelihood times exp(tilt x sum of the counts)."""
+        n, first, last = len(self.starts), self.first, self.last
+        filled, ratio = self._filled(self._by_segment(self.base * (self.counts / self.sigma**2 + tilt)))
+        filled += np.log1p(-self.empty)
+        evidence = np.logaddexp(np.log(self.empty), filled)
+        is_filled = np.exp(filled - evidence)
+        change = min(CHANGES / n, 0.5)
+        evidence += (last - first) * np.log1p(-change)
+        table = np.full((n, n), -np.inf)
+        table[first, last] = evidence
+        by_last, log_change = np.ascontiguousarray(table.T), np.log(change)
+        # Log-evidence of all segmentations of the blocks before a place, and of those from it on.
+        before, after = np.zeros(n + 1), np.zeros(n + 1)
+        for end in range(1, n + 1):
+            before[end] = _log_sum(before[:end] + by_last[end - 1, :end]) + (log_change if end < n else 0.0)
+        for start in range(n - 1, -1, -1):
+            after[start] = _log_sum(table[start, start:] + after[start + 1 :]) + (log_change if start else 0.0)
+        weight = np.exp(np.minimum(before[first] + evidence + after[last + 1] - before[n], 0.0))
+        shares = np.zeros((n, n))
+        shares[first, last] = weight * is_filled * ratio
+        # The ratio at a block is the sum over segments that start at it or before it and end at it or behind it.
+        ratios = np.diag(np.cumsum(np.cumsum(shares[:, ::-1], axis=1)[:, ::-1], axis=0))
+        return np.repeat(ratios, np.diff(np.append(self.starts, len(self.counts)))) * self.base, float(before[n])
+
+    def _filled(self, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log-evidence of each segment with mass over one without, and its posterior mean ratio: truncated normals."""
+        logs, means = np.empty((len(SCALES), len(sums))), np.empty((len(SCALES), len(sums)))
+        for row, scale in enumerate(SCALES):
+            rate = 1 / (scale * self.unit)
+            t = (sums - rate) * self.width
+            # The normal's upper tail over its density by erfcx: cells 1e-16 wide would overflow a cdf.
+            mills = erfcx(-np.minimum(t, 20.0) / np.sqrt(2)) * np.sqrt(np.pi / 2)
+            is_sure = t > 20.0
+            logs[row] = np.log(rate) + np.log(self.width)
+            logs[row] += np.where(is_sure, 0.5 * t**2 + 0.5 * np.log(2 * np.pi), np.log(mills))
+            means[row] = self.width * np.where(
+                t > -30.0, t + np.where(is_sure, 0.0, 1 / mills), -1 / np.minimum(t, -1.0)
+            )
+        log_sum = logsumexp(logs, axis=0)
+        return log_sum - np.log(len(SCALES)), (np.exp(logs - log_sum) * means).sum(axis=0)
+
+
+def _log_sum(logs: np.ndarray) -> float:
+    top = logs.max()  # scipy's takes ten times as long for so few numbers
+    return float(top + np.log(np.exp(logs - top).sum()))
+
+
+def _block_starts(counts: np.ndarray, sigma: float, most: int) -> np.ndarray:
+    """First cells of the blocks between which the ratio may change; at most about so many."""
+    n = len(counts)
+    if n <= most:
+        return np.arange(n)
+    is_cut = np.zeros(n, dtype=bool)
+    is_cut[np.linspace(0, n, most * 3 // 4, endpoint=False).astype(int)] = True
+    before, contrast, width = np.concatenate([[0.0], np.cumsum(counts)]), np.zeros(n), 1
+    while width <= n // 8:
+        at = np.arange(width, n - width + 1)
+        gap = np.abs(2 * before[at] - before[at - width] - before[at + width]) / (sigma * np.sqrt(2 * width))
+        contrast[at] = np.maximum(contrast[at], gap)
+        width *= 2
+    contrast[is_cut] = 0.0
+    strongest = np.argsort(-contrast)[: most - int(is_cut.sum())]
+    is_cut[strongest[contrast[strongest] > CONTRAST]] = True
+    return np.flatnonzero(is_cut)

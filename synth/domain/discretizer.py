@@ -1,8 +1,9 @@
-"""The discretizer: every value falls into a *cell*, and cells are merged into *codes*.
+"""Columns as codes: every value falls into a *cell*, and cells are merged into *codes*.
 
 Cells are fine and, for private use, public: a category, a stretch of the numeric scale. `other` and `missing` are
 always the last two of both, so that the domain never depends on whether the data needed them. Codes are what marginals
-are counted on. Within a code a value is drawn by the mass of its cells.
+are counted on. Within a code a value is drawn by the mass of its cells. `CodedRows` are codes and ranks within them:
+what sequential generators learn from and draw.
 """
 
 from collections.abc import Mapping
@@ -13,13 +14,18 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
-from synth.domain import grid, numeric_scale, plain_arrays
+from synth.domain import grid, plain_arrays
 from synth.errors import SchemaError
 from synth.schema import Schema
 from synth.schema.kinds import LineColumn
 
 if TYPE_CHECKING:
     from synth.domain.copula import Copula
+
+from collections.abc import Collection, Sequence
+from dataclasses import field
+
+from numpy.typing import NDArray
 
 OTHER, MISSING = -2, -1
 """Places of `other` and `missing` among the cells and among the codes of an attribute."""
@@ -44,9 +50,8 @@ class Attribute:
         """An attribute from plain data that may be damaged."""
         edges = None if content["edges"] is None else plain_arrays.reals(content, "edges")
         group, mass = plain_arrays.whole_numbers(content, "group"), plain_arrays.reals(content, "mass")
-        attribute = cls(name, column, edges, group, mass)
-        _require_sound(attribute)
-        return attribute
+        _require_sound(column, edges, group, mass)
+        return cls(name, column, edges, group, mass)
 
     @property
     def line(self) -> tuple[np.ndarray, LineColumn]:
@@ -89,18 +94,11 @@ class Attribute:
         cells = np.clip(np.searchsorted(self.line[0], positions, side="right") - 1, 0, self.n_cells - 3)
         return np.where(np.isnan(positions), self.n_cells + MISSING, cells)
 
-    @property
-    def fine(self) -> "Attribute":
-        """The attribute whose codes are its cells."""
-        return replace(self, group=np.arange(self.n_cells))
-
     def codes(self, series: pd.Series) -> np.ndarray:
-        """The code of every value, shape (n,), int32."""
         return np.asarray(self.group[self.cells(series)], dtype=np.int32)
 
     def values(self, codes: np.ndarray, rng: np.random.Generator, ranks: np.ndarray | None = None) -> pd.Series:
-        """A value for every code, as a canonical column.
-        `codes`: shape (n,).
+        """A value for every code, shape (n,), as a canonical column.
         `ranks`: the share of its code's mass below each value, shape (n,), for possible codes; left out, it is drawn.
         """
         if ranks is None:
@@ -111,14 +109,14 @@ class Attribute:
         if self.edges is None:
             return self._categories(cells, missing)
         edges, column = self.line
-        drawn = numeric_scale.draw(edges, np.where(missing, 0, cells), column, rng)
+        drawn = grid.draw(edges, np.where(missing, 0, cells), column, rng)
         return column.values(drawn, missing)
 
     def drawn(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """A position on the line in each cell, NaN where missing; shape (n,)."""
         edges, column = self.line
         missing = cells == self.n_cells + MISSING
-        drawn = numeric_scale.draw(edges, np.where(missing, 0, cells), column, rng)
+        drawn = grid.draw(edges, np.where(missing, 0, cells), column, rng)
         return np.where(missing, np.nan, drawn if column.unit is None else drawn * column.unit)
 
     def placed(self, positions: np.ndarray) -> pd.Series:
@@ -137,12 +135,6 @@ class Attribute:
         texts = np.array([*known, None], dtype=object)
         return pd.Series(texts[np.where(missing, len(known), cells)], dtype=object)
 
-    def known_ranks(self, values: pd.Series) -> np.ndarray | None:
-        """The share of its code's mass below each number or time, NaN where missing, shape (n,); `None` of others."""
-        if self.edges is None:
-            return None
-        return np.asarray(np.append(self.middle_ranks[:MISSING], np.nan)[self.cells(values)])
-
     def ranked(self, codes: np.ndarray, ranks: np.ndarray) -> np.ndarray:
         """The cell of each code below which that share of the code's mass lies, shape (n,)."""
         order, below, firsts, ends = self._below
@@ -154,9 +146,7 @@ class Attribute:
 
     @cached_property
     def rank_intervals(self) -> np.ndarray:
-        """The shares of its code's mass below every cell and below its end, the whole code where it has no mass; shape
-        (n_cells, 2).
-        """
+        """Shares of its code's mass below every cell and its end, 0 and 1 in one without mass; shape (n_cells, 2)."""
         order, below, firsts, ends = self._below
         codes = self.group[order]
         low, high = below[firsts][codes, np.newaxis], below[ends][codes, np.newaxis]
@@ -221,7 +211,7 @@ class Attribute:
             if self.edges is None:
                 texts.append(str(known[first]) if first == last else f"{known[first]} to {known[last]}")
             else:
-                texts.append(numeric_scale.label(self.edges[first], self.edges[last + 1], self.column))
+                texts.append(grid.label(self.edges[first], self.edges[last + 1], self.column))
         return [*texts, "other", "missing"]
 
 
@@ -244,13 +234,18 @@ class Discretizer:
             raise SchemaError(
                 f"columns={', '.join(schema.measured)} have no domain yet; measure or observe it before there are codes"
             )
-        return cls(tuple(_public_attribute(name, schema.columns[name]) for name in schema.modeled))
+        attributes = []
+        for name in schema.modeled:
+            column: Any = schema.columns[name]
+            edges = None if column.is_categorical else grid.public_grid(column)
+            groups = None if edges is None else grid.declared_groups(column, edges)
+            attribute = _attribute(name, column, edges)
+            attributes.append(attribute if groups is None else regroup(attribute, groups))
+        return cls(tuple(attributes))
 
     @classmethod
     def by_quantiles(cls, schema: Schema, train: pd.DataFrame, n_bins: int = 20) -> Self:
-        """Bins of about equal mass in the training table, spikes in bins of their own: for evaluation, not for release.
-        `train`: *Sensitive*. Conforming to the schema.
-        """
+        """Bins of about equal mass in the training table, *Sensitive*, spikes in bins of their own: for evaluation."""
         counted = {}
         for name in schema.learned:
             column = schema.columns[name]
@@ -270,7 +265,6 @@ class Discretizer:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns it encodes, in order."""
         return tuple(attribute.name for attribute in self.attributes)
 
     @property
@@ -292,19 +286,17 @@ class Discretizer:
         copula: "Copula | None" = None,
         known_values: pd.DataFrame | None = None,
     ) -> pd.DataFrame:
-        """A canonical table of the learned columns, values drawn within their codes; known ones are as they are.
-        `codes`: shape (n, d), as `encode` gives them.
-        """
+        """A canonical table of the learned columns, values drawn within their codes; known ones are as they are."""
         columns = [np.asarray(codes[:, i]) for i in range(len(self.attributes))]
         ranks: dict[int, np.ndarray] = {}
         if copula is not None:
             columns = [a.possible(column, rng) for a, column in zip(self.attributes, columns, strict=True)]
             known = {
-                i: a.known_ranks(known_values[a.name])
+                i: np.append(a.middle_ranks[:MISSING], np.nan)[a.cells(known_values[a.name])]
                 for i, a in enumerate(self.attributes)
-                if known_values is not None and a.name in known_values
+                if known_values is not None and a.name in known_values and a.edges is not None
             }
-            ranks = copula.ranks(columns, rng, {index: rank for index, rank in known.items() if rank is not None})
+            ranks = copula.ranks(columns, rng, known)
         decoded = {
             a.name: known_values[a.name]
             if known_values is not None and a.name in known_values
@@ -314,11 +306,9 @@ class Discretizer:
         return pd.DataFrame(decoded, index=pd.RangeIndex(len(codes)), copy=False)
 
     def labels(self, column: str) -> list[str]:
-        """One text per code of a column, for showing."""
         return next(a for a in self.attributes if a.name == column).labels()
 
     def to_plain(self) -> dict[str, Any]:
-        """The discretizer as plain data, without the schema's part."""
         return {
             a.name: {
                 "edges": None if a.edges is None else a.edges.tolist(),
@@ -330,15 +320,13 @@ class Discretizer:
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any], schema: Schema) -> Self:
-        """A discretizer from plain data and the schema it was made under."""
         schema = schema.counted
         plain_arrays.require_columns(content, schema.modeled)
         return cls(tuple(Attribute.from_plain(name, schema.columns[name], content[name]) for name in schema.modeled))
 
 
-def _require_sound(attribute: Attribute) -> None:
-    """Refuse an attribute of which cells, codes and masses do not fit each other or the column's kind."""
-    column, edges, group, mass = attribute.column, attribute.edges, attribute.group, attribute.mass
+def _require_sound(column: Any, edges: np.ndarray | None, group: np.ndarray, mass: np.ndarray) -> None:
+    """Refuse cells, codes and masses that do not fit each other or the column's kind."""
     if column.is_categorical != (edges is None):
         raise ValueError("a column has edges where it has a line, and only there")
     n_cells = len(column.levels) if edges is None else len(edges) - 1
@@ -362,23 +350,117 @@ def _attribute(name: str, column: Any, edges: np.ndarray | None) -> Attribute:
     return Attribute(name, column, edges, np.arange(n_cells), np.ones(n_cells))
 
 
-def _public_attribute(name: str, column: Any) -> Attribute:
-    if column.is_categorical:
-        return _attribute(name, column, None)
-    edges = grid.public_grid(column)
-    attribute = _attribute(name, column, edges)
-    groups = grid.declared_groups(column, edges)
-    return attribute if groups is None else regroup(attribute, groups)
-
-
 def regroup(attribute: Attribute, groups: np.ndarray, mass: np.ndarray | None = None) -> Attribute:
     """The attribute with its cells merged anew.
     `groups`: a number for each cell but `other` and `missing`, shape (n_cells - 2,); equal numbers share a code, -1
     joins `other`. Numbers need not be dense.
-    `mass`: new masses of all cells, shape (n_cells,); `None` keeps them.
+    `mass`: new masses of all cells, shape (n_cells,).
     """
     distinct, dense = np.unique(np.where(groups < 0, np.iinfo(np.int64).max, groups), return_inverse=True)
     n_codes = len(distinct) - int((groups < 0).any())
     group = np.concatenate([np.where(groups < 0, n_codes, dense), [n_codes, n_codes + 1]])
-    kept = attribute.mass if mass is None else mass
-    return replace(attribute, group=group, mass=kept)
+    return replace(attribute, group=group, mass=attribute.mass if mass is None else mass)
+
+
+Codes = NDArray[np.int32]
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class CodedRows:
+    """Rows as codes, and where within their codes values lie.
+    `codes`: shape (n, d), column-major.
+    `ranks`: by place, of numbers and times some code of which has several cells, the share of its code's mass below
+    each value; shape (n,) each.
+    `positions`: by place, of some numbers, where on the line each value lies, NaN where missing; shape (n,) each.
+    `log_weights`: log-likelihood of the known values in each row that was drawn on conditions; shape (n,).
+    """
+
+    codes: Codes
+    ranks: Mapping[int, Array]
+    log_weights: Array
+    positions: Mapping[int, Array] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        discretizer: Discretizer,
+        cells: Mapping[int, NDArray[np.int64]],
+        positions: Mapping[int, Array] | None = None,
+    ) -> Self:
+        """Real rows. `cells`: *Sensitive*. The cell of every value, by place; shape (n,) each; of others code 0."""
+        n = len(next(iter(cells.values())))
+        codes = np.zeros((n, len(discretizer.attributes)), dtype=np.int32, order="F")
+        ranks = {}
+        for index, own in cells.items():
+            attribute = discretizer.attributes[index]
+            codes[:, index] = attribute.group[own]
+            if attribute.is_refined:
+                ranks[index] = attribute.middle_ranks[own]
+        return cls(codes, ranks, np.zeros(n), positions or {})
+
+    @classmethod
+    def encoded(cls, discretizer: Discretizer, frame: pd.DataFrame) -> Self:
+        """Rows of a canonical table; of columns that it lacks the code is 0."""
+        places = [index for index, each in enumerate(discretizer.attributes) if each.name in frame]
+        attributes = discretizer.attributes
+        return cls.of(discretizer, {at: attributes[at].cells(frame[attributes[at].name]) for at in places})
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        if len(parts) == 1:
+            return parts[0]
+        codes = np.asfortranarray(np.concatenate([part.codes for part in parts]))
+        ranks = {index: np.concatenate([part.ranks[index] for part in parts]) for index in parts[0].ranks}
+        positions = {at: np.concatenate([part.positions[at] for part in parts]) for at in parts[0].positions}
+        return cls(codes, ranks, np.concatenate([part.log_weights for part in parts]), positions)
+
+    def taken(self, rows: NDArray[np.intp]) -> "CodedRows":
+        ranks = {index: values[rows] for index, values in self.ranks.items()}
+        positions = {index: values[rows] for index, values in self.positions.items()}
+        return CodedRows(np.asfortranarray(self.codes[rows]), ranks, self.log_weights[rows], positions)
+
+    def decoded(self, discretizer: Discretizer, rng: np.random.Generator, known: Collection[str] = ()) -> pd.DataFrame:
+        """A canonical table of the modeled columns that are not known, values drawn within their cells."""
+        columns = {
+            attribute.name: attribute.values(self.codes[:, index], rng, self.ranks.get(index))
+            if index not in self.positions
+            else attribute.placed(self.positions[index])
+            for index, attribute in enumerate(discretizer.attributes)
+            if attribute.name not in known
+        }
+        return pd.DataFrame(columns, index=pd.RangeIndex(len(self.codes)), copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Evidence: columns that are known of each row before the others are drawn, and codes that go together.
+    `rows`: the rows, of which columns that are not known mean nothing.
+    """
+
+    rows: CodedRows | None = None
+    places: frozenset[int] = frozenset()
+    zeros: tuple[tuple[tuple[int, ...], Flags], ...] = ()
+
+    def is_leading(self, order: Sequence[int]) -> bool:
+        """True if the known columns are the first ones of an order."""
+        return {*order[: len(self.places)]} == self.places
+
+    def taken(self, rows: NDArray[np.intp]) -> "Evidence":
+        return self if self.rows is None else replace(self, rows=self.rows.taken(rows))
+
+    def open_codes(self, rank: int, codes: Codes, drawn: Collection[int]) -> Flags | None:
+        """The codes that a column may have beside those of columns that are there; shape (n, size); `None`: all.
+        `codes`: of rows, shape (n, d).
+        """
+        flags = None
+        for places, together in self.zeros:
+            others = [other for other in places if other != rank]
+            if rank in places and {*drawn} >= {*others}:
+                moved = np.moveaxis(together, places.index(rank), -1)
+                more = moved[tuple(codes[:, other] for other in others)] if others else np.tile(moved, (len(codes), 1))
+                narrow = more if flags is None else flags & more
+                # What is known may leave no code at all, which is for whoever judges the row.
+                flags = np.where(narrow.any(axis=1, keepdims=True), narrow, True if flags is None else flags)
+        return flags

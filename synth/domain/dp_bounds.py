@@ -3,7 +3,8 @@
 One noisy histogram is all that is read. Its cells are even parts of powers of two on either side of zero, or of the
 decades of the calendar. They are finer, the larger the public number of units is beside the noise. The bounds are those
 of the window with the largest noisy sum, less a penalty for its cells. So they are wide where little is known. A window
-that had to prove its cells one by one would leave out most values of a small table.
+that had to prove its cells one by one would leave out most values of a small table. All counts beside `noisy` are in
+standard deviations of the noise.
 """
 
 import datetime as dt
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from synth.domain import grid, numeric_scale
+from synth.domain import grid
 from synth.schema.kinds import LineColumn
 
 SMALLEST = 2.0**-20  # reals without a declared precision are told apart from zero down to this
@@ -80,7 +81,7 @@ def _powers(unit: float | None, largest: float, signal: float) -> np.ndarray:
     powers = np.concatenate([start * (1 + np.arange(n) / n) for start, n in zip(starts, parts, strict=True)])
     if unit is None:
         return np.concatenate([-powers[::-1], [0.0], powers])
-    powers = np.unique(np.ceil(numeric_scale.ratio(powers, unit)) * unit)
+    powers = np.unique(np.ceil(grid.ratio(powers, unit)) * unit)
     # On a lattice a negative cell ends with its least magnitude, so that zero has a cell of its own.
     return np.concatenate([unit - powers[::-1], powers])
 
@@ -95,28 +96,26 @@ def _calendar(column: Any, parts: int) -> np.ndarray:
 
 
 def histogram(positions: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Counts of the present positions in each cell, those beyond the limits in the outermost; shape (n_cells,).
-    `positions`: *Sensitive*. On the line, NaN where missing, shape (n,).
-    """
+    """Counts of the present positions, *Sensitive*, in each cell, those beyond the limits in the outermost."""
     present = positions[~np.isnan(positions)]
     cells = np.clip(np.searchsorted(edges, present, side="right") - 1, 0, len(edges) - 2)
     return np.bincount(cells, minlength=len(edges) - 1)
 
 
 def bounded(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> Any:
-    """The column with the bounds of the window that holds its values; reads only the noisy histogram.
-    `edges`: of the cells, shape (n_cells + 1,).
-    `noisy`: the histogram, shape (n_cells,).
-    """
+    """The column with the bounds of the window that holds its values; reads only the noisy histogram."""
     counts = noisy / sigma
     if column.is_time:
         window = _joined(_with_others(counts, _best_window(counts, 0, len(counts)), []))
     else:
         window = _window_of_numbers(edges, counts, on_lattice=column.unit is not None)
-    bounds = _between(column, float(edges[window.first]), float(edges[window.last + 1]))
-    if getattr(column, "scale", None) == "linear" and _is_fine(bounds, edges, counts, window):
-        return bounds.model_copy(update={"scale": "log"})
-    return bounds
+    first, last = float(edges[window.first]), float(edges[window.last + 1])
+    if (unit := column.unit) is not None:  # on a lattice bounds are values that the column can hold
+        first, last = math.floor(first / unit) * unit, math.ceil(last / unit) * unit
+    bounded = column.model_copy(update={"bounds": column.between(first, last), "measure": False})
+    if getattr(column, "scale", None) == "linear" and _is_fine(bounded, edges, counts, window):
+        return bounded.model_copy(update={"scale": "log"})
+    return bounded
 
 
 class _Window(NamedTuple):
@@ -141,9 +140,7 @@ class _Window(NamedTuple):
 
 
 def _best_window(counts: np.ndarray, start: int, end: int, root_penalty: float = ROOT_PENALTY) -> _Window:
-    """The window of largest score among the cells from `start` to before `end`, at least one.
-    `counts`: in standard deviations of their noise, shape (n_cells,).
-    """
+    """The window of largest score among the cells from `start` to before `end`, at least one."""
     before = np.concatenate([[0.0], np.cumsum(counts[start:end])])
     sizes = np.arange(end - start + 1)
     penalties = np.minimum(PENALTY * sizes, root_penalty * np.sqrt(sizes))
@@ -157,9 +154,7 @@ def _best_window(counts: np.ndarray, start: int, end: int, root_penalty: float =
 
 
 def _with_others(counts: np.ndarray, best: _Window, ends: Sequence[int]) -> list[_Window]:
-    """The best window, and others that surely hold a good part of the numbers, however far they are.
-    `counts`: in standard deviations of their noise, shape (n_cells,).
-    """
+    """The best window, and others that surely hold a good part of the numbers, however far they are."""
     kept, more = [], [best]
     while more:
         kept += more
@@ -178,10 +173,7 @@ def _joined(windows: Sequence[_Window]) -> _Window:
 
 
 def _window_of_numbers(edges: np.ndarray, counts: np.ndarray, *, on_lattice: bool) -> _Window:
-    """The best window of one sign and those of the others that surely hold numbers, or that of both signs as one.
-    `edges`: of the cells, shape (n_cells + 1,).
-    `counts`: in standard deviations of their noise, shape (n_cells,).
-    """
+    """The best window of one sign and those of the others that surely hold numbers, or that of both signs as one."""
     n_below, n_not_above = int((edges[:-1] < 0).sum()), int((edges[:-1] <= 0).sum())
     ends = sorted({0, n_below, n_not_above, len(counts)})
     best = max(_best_window(counts, start, end) for start, end in pairwise(ends))
@@ -197,9 +189,7 @@ def _window_of_numbers(edges: np.ndarray, counts: np.ndarray, *, on_lattice: boo
 
 
 def _folded(counts: np.ndarray, n_below: int, n_not_above: int) -> list[_Window]:
-    """The best window of magnitudes whatever the sign: what neither sign shows alone, both may show together.
-    `counts`: in standard deviations of their noise, shape (n_cells,).
-    """
+    """The best window of magnitudes whatever the sign: what neither sign shows alone, both may show together."""
     n_both = min(n_below, len(counts) - n_not_above)
     if n_both == 0:
         return []
@@ -224,14 +214,6 @@ def _to_zero(window: _Window, edges: np.ndarray, counts: np.ndarray, *, on_latti
     if NEAR_ZERO * low < high <= 0:
         return window._replace(last=zero if zero_stays else zero - 1)
     return window
-
-
-def _between(column: Any, first: float, last: float) -> Any:
-    """The column with half-open [first, last) as its bounds, in its own type and within its outer limits."""
-    unit = column.unit
-    if unit is not None:  # on a lattice bounds are values that the column can hold
-        first, last = math.floor(first / unit) * unit, math.ceil(last / unit) * unit
-    return column.model_copy(update={"bounds": column.between(first, last), "measure": False})
 
 
 def _is_fine(column: Any, edges: np.ndarray, counts: np.ndarray, window: _Window) -> bool:

@@ -8,17 +8,14 @@ from numpy.typing import NDArray
 
 
 def reals(content: Mapping[str, Any], key: str) -> NDArray[np.float64]:
-    """The finite numbers listed under a key, shape (n,)."""
     return _listed(content, key, "iuf").astype(np.float64)
 
 
 def whole_numbers(content: Mapping[str, Any], key: str) -> NDArray[np.int64]:
-    """The whole numbers listed under a key, shape (n,)."""
     return _listed(content, key, "i").astype(np.int64)
 
 
 def flag(content: Mapping[str, Any], key: str) -> bool:
-    """The truth under a key."""
     value = content[key]
     if not isinstance(value, bool):
         raise TypeError(f"{key} is true or false, not of type {type(value).__name__}")
@@ -26,7 +23,6 @@ def flag(content: Mapping[str, Any], key: str) -> bool:
 
 
 def count(content: Mapping[str, Any], key: str, most: int) -> int:
-    """The whole number from one to `most` under a key."""
     value = content[key]
     if type(value) is not int or not 1 <= value <= most:
         raise ValueError(f"{key} is no whole number from 1 to {most}")

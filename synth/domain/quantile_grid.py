@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.domain import grid, numeric_scale
+from synth.domain import grid
 from synth.domain.discretizer import Attribute, Discretizer, regroup
 from synth.schema import Schema
 from synth.schema.kinds import BooleanColumn, CategoricalColumn, LineColumn
@@ -88,13 +88,15 @@ def line_attribute(
     weight = np.bincount(inverse, weights=weights[present]).astype(np.float64)
     missing = float(weights[~present].sum())
     if len(distinct) == 0:
-        edges = _closed(np.zeros(0), column)
+        edges = grid.close(np.zeros(0), column)
         return Attribute(name, column, edges, np.arange(3), np.array([0.0, 0.0, missing or 1.0]))
     enough = max(least, weight.sum() / MOST_CELLS)
-    runs = _runs(weight >= enough)
-    edges = _closed(
-        np.concatenate([_ends(distinct, weight, first, end, enough, column) for first, end in runs]), column
-    )
+    # Each frequent value on its own, and the runs of others between them.
+    frequent = weight >= enough
+    firsts = np.flatnonzero(np.append(True, frequent[1:] | frequent[:-1]))
+    runs = itertools.pairwise([*firsts.tolist(), len(distinct)])
+    inner = np.concatenate([_ends(distinct, weight, first, end, enough, column) for first, end in runs])
+    edges = grid.close(inner, column)
     cells = np.searchsorted(edges, distinct, side="right") - 1
     n_cells = len(edges) - 1
     mass = np.bincount(cells, weights=weight, minlength=n_cells).astype(np.float64)
@@ -102,10 +104,10 @@ def line_attribute(
     n_distinct = np.bincount(cells, minlength=n_cells)
     pools = _pools(mass, enough)
     kept = np.zeros(n_cells, dtype=bool)
-    kept[numeric_scale.beside_cells(edges, column)] = True
+    kept[grid.beside_cells(edges, column)] = True
     few = kept & (pools == -2)
     pools[few] = -1
-    mass = _blurred(mass, pools, numeric_scale.lattice_measure(edges, column), kept)
+    mass = _blurred(mass, pools, grid.lattice_measure(edges, column), kept)
     groups = _groups(mass, pools, n_bins, enough)
     others = np.flatnonzero((mass > 0) & ~few)
     if few.any() and len(others):  # a code of enough units, in which they keep their own mass
@@ -114,14 +116,6 @@ def line_attribute(
     edges, mass, groups = _split(edges, mass, groups, means, n_distinct, column)
     attribute = Attribute(name, column, edges, np.arange(len(mass) + 2), np.concatenate([mass, [0.0, missing]]))
     return regroup(attribute, groups)
-
-
-def _runs(frequent: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """First and end of the frequent values, each on its own, and of the runs of others between them."""
-    starts = np.ones(len(frequent), dtype=bool)
-    starts[1:] = frequent[1:] | frequent[:-1]
-    firsts = np.flatnonzero(starts)
-    return list(zip(firsts.tolist(), np.append(firsts[1:], len(frequent)).tolist(), strict=True))
 
 
 def _ends(distinct: Places, weights: Places, first: int, end: int, enough: float, column: LineColumn) -> Places:
@@ -203,10 +197,6 @@ def _beside(full: NDArray[np.intp], cells: NDArray[np.intp]) -> NDArray[np.intp]
     after = np.minimum(np.searchsorted(full, cells), len(full) - 1)
     before = np.maximum(after - 1, 0)
     return np.where(cells - full[before] <= full[after] - cells, full[before], full[after])
-
-
-def _closed(edges: Places, column: LineColumn) -> Places:
-    return grid.close(edges, column)
 
 
 def _groups(mass: Places, pools: NDArray[np.int64], n_bins: int, enough: float) -> NDArray[np.int64]:

@@ -27,7 +27,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -79,54 +79,18 @@ def discrete_gaussian_loss(sigma: float, sensitivity: int, interval: float) -> A
 
     reach = math.ceil(REACH * sigma) + sensitivity
     noise = DiscreteGaussianPrivacyLoss(sigma, sensitivity=sensitivity, truncation_bound=reach)
-    grid = _loss_grid(sigma, sensitivity, interval, reach)
+    # The grid points on both sides of every loss there is, ascending, in units of the interval.
+    step = sensitivity / sigma**2 / interval
+    if step <= 1:  # no grid point lies apart from all losses
+        highest = (reach - 0.5 * sensitivity) * step
+        grid = np.arange(math.floor(-highest), math.ceil(highest) + 1)
+    else:
+        points = np.arange(reach - sensitivity, -reach - 1, -1)
+        losses = sensitivity * (-0.5 * sensitivity - points) / sigma**2 / interval
+        grid = np.unique(np.concatenate([np.floor(losses), np.ceil(losses)]).astype(np.int64))
     with np.errstate(over="ignore"):  # neighbors far apart share no mass, which is what one over infinity says
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, grid, noise.get_delta_for_epsilon(grid * interval))
     return privacy_loss_distribution.PrivacyLossDistribution(pmf)
-
-
-def _loss_grid(sigma: float, sensitivity: int, interval: float, reach: int) -> np.ndarray:
-    """The grid points on both sides of every loss there is, ascending, in units of the interval."""
-    step = sensitivity / sigma**2 / interval
-    highest = (reach - 0.5 * sensitivity) * step
-    if step <= 1:  # no grid point lies apart from all losses
-        return np.arange(math.floor(-highest), math.ceil(highest) + 1)
-    points = np.arange(reach - sensitivity, -reach - 1, -1)
-    losses = sensitivity * (-0.5 * sensitivity - points) / sigma**2 / interval
-    return np.unique(np.concatenate([np.floor(losses), np.ceil(losses)]).astype(np.int64))
-
-
-@dataclass(frozen=True)
-class _Mixture:
-    """The density of a noisy sum over that of the noise alone, at any noise; it grows with the noise."""
-
-    sigma: float
-    shifts: np.ndarray
-    log_weights: np.ndarray
-
-    def log_ratio(self, x: np.ndarray) -> np.ndarray:
-        moved = (2 * self.shifts * x[:, None] - self.shifts**2) / (2 * self.sigma**2)
-        return np.asarray(special.logsumexp(moved + self.log_weights, axis=1))
-
-    def tail(self, x: np.ndarray) -> np.ndarray:
-        """The probability that the noisy sum is above."""
-        above = stats.norm.sf((x[:, None] - self.shifts) / self.sigma)
-        return np.asarray(above @ np.exp(self.log_weights))
-
-    def below(self, x: np.ndarray) -> np.ndarray:
-        """The probability that the noisy sum is below."""
-        under = stats.norm.cdf((x[:, None] - self.shifts) / self.sigma)
-        return np.asarray(under @ np.exp(self.log_weights))
-
-    def where(self, log_ratios: np.ndarray) -> np.ndarray:
-        """The noise at which the ratio is this; ends of the search where it never is."""
-        low = np.full(len(log_ratios), -REACH * self.sigma - self.shifts[-1])
-        high = np.full(len(log_ratios), REACH * self.sigma + 2 * self.shifts[-1])
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            less = self.log_ratio(middle) < log_ratios
-            low, high = np.where(less, middle, low), np.where(less, high, middle)
-        return np.asarray((low + high) / 2)
 
 
 @lru_cache(maxsize=8)
@@ -140,14 +104,28 @@ def sampled_group_loss(sigma: float, sampling_rate: float, n_units: int, interva
     shifts = np.arange(n_units + 1, dtype=np.float64)
     weights = stats.binom.logpmf(shifts, n_units, sampling_rate)
     kept = np.isfinite(weights)  # at a rate of one everybody is in every sample
-    mixture = _Mixture(sigma, shifts[kept], weights[kept])
-    ends = mixture.log_ratio(np.array([-REACH * sigma, REACH * sigma + n_units]))
+    shifts, weights = shifts[kept], weights[kept]
+
+    def log_ratio(x: np.ndarray) -> np.ndarray:
+        """Of the density of the noisy sum to that of the noise alone; it grows with the noise."""
+        moved = (2 * shifts * x[:, None] - shifts**2) / (2 * sigma**2)
+        return np.asarray(special.logsumexp(moved + weights, axis=1))
+
+    ends = log_ratio(np.array([-REACH * sigma, REACH * sigma + n_units]))
     low, high = math.floor(ends[0] / interval), math.ceil(ends[1] / interval)
     losses = np.arange(low, high + 1) * interval
-    x = mixture.where(losses)
+    # The noise at which the ratio is each loss, by halving; ends of the search where it never is.
+    least = np.full(len(losses), -REACH * sigma - shifts[-1])
+    most = np.full(len(losses), REACH * sigma + 2 * shifts[-1])
+    for _ in range(_HALVINGS):
+        middle = (least + most) / 2
+        less = log_ratio(middle) < losses
+        least, most = np.where(less, middle, least), np.where(less, most, middle)
+    x = (least + most) / 2
+    above, below = (tail((x[:, None] - shifts) / sigma) @ np.exp(weights) for tail in (stats.norm.sf, stats.norm.cdf))
     with np.errstate(over="ignore", invalid="ignore"):
-        present = mixture.tail(x) - np.exp(losses) * stats.norm.sf(x / sigma)
-        absent = stats.norm.cdf(x / sigma) - np.exp(-losses) * mixture.below(x)
+        present = above - np.exp(losses) * stats.norm.sf(x / sigma)
+        absent = stats.norm.cdf(x / sigma) - np.exp(-losses) * below
     return privacy_loss_distribution.PrivacyLossDistribution(
         _on_grid(interval, low, present), _on_grid(interval, -high, absent[::-1])
     )
@@ -335,14 +313,20 @@ def loss_deviation(event: Event) -> float:
 
 def _loss(event: Event, interval: float, group: int) -> Any:  # noqa: PLR0911 - one for each mechanism
     """The privacy loss distribution of one release, as `_alike` names it, for a group of units."""
+    from dp_accounting.pld import common, pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     grid: dict[str, Any] = {"value_discretization_interval": interval, "use_connect_dots": True}
     match event:
         case RandomizedResponseEvent():
-            return _loss_randomized_response(group * event.epsilon, interval)
+            # Of all mechanisms with a pure loss, randomized response between two answers loses most (Kairouz, Oh,
+            # Viswanath 2015, 1311.0776, Theorem 3.3).
+            pair = common.DifferentialPrivacyParameters(group * event.epsilon, 0.0)
+            return pld.from_privacy_parameters(pair, value_discretization_interval=interval)
         case SelectionEvent():
-            return _loss_selection(replace(event, epsilon=group * event.epsilon), interval)
+            points, deltas = _selection_grid(group * event.epsilon, interval)
+            pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, points, deltas)
+            return pld.PrivacyLossDistribution(pmf)
         case LaplaceEvent(whole=True):
             return pld.from_discrete_laplace_mechanism(1 / event.scale, group * int(event.sensitivity), **grid)
         case LaplaceEvent():
@@ -358,29 +342,10 @@ def _loss(event: Event, interval: float, group: int) -> Any:  # noqa: PLR0911 - 
             return pld.from_gaussian_mechanism(sigma, sampling_prob=rate, **grid)
 
 
-def _loss_randomized_response(epsilon: float, interval: float) -> Any:
-    """Of all mechanisms with a pure loss, randomized response between two answers loses most.
-
-    Source: Kairouz, Oh, Viswanath 2015 (1311.0776), Theorem 3.3.
-    """
-    from dp_accounting.pld import common, privacy_loss_distribution
-
-    pair = common.DifferentialPrivacyParameters(epsilon, 0.0)
-    return privacy_loss_distribution.from_privacy_parameters(pair, value_discretization_interval=interval)
-
-
-def _loss_selection(event: SelectionEvent, interval: float) -> Any:
-    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
-
-    grid, deltas = _selection_grid(event, interval)
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, grid, deltas)
-    return privacy_loss_distribution.PrivacyLossDistribution(pmf)
-
-
-def _selection_grid(event: SelectionEvent, interval: float) -> tuple[np.ndarray, np.ndarray]:
-    top = math.ceil(event.epsilon / interval)
+def _selection_grid(epsilon: float, interval: float) -> tuple[np.ndarray, np.ndarray]:
+    top = math.ceil(epsilon / interval)
     grid = np.arange(-top, top + 1)
-    return grid, np.minimum.accumulate(selection_delta(grid * interval, event.epsilon))
+    return grid, np.minimum.accumulate(selection_delta(grid * interval, epsilon))
 
 
 def _divergences(event: Event, orders: np.ndarray) -> np.ndarray:
@@ -389,7 +354,7 @@ def _divergences(event: Event, orders: np.ndarray) -> np.ndarray:
         case RandomizedResponseEvent():
             return event.count * _randomized_response_rdp(event.epsilon, orders)
         case SelectionEvent():
-            return event.count * _selection_rdp(event, orders)
+            return event.count * _selection_rdp(event.epsilon, orders)
         case LaplaceEvent(whole=True):
             return event.count * _discrete_laplace_rdp(event.scale, int(event.sensitivity), orders)
         case LaplaceEvent():
@@ -413,14 +378,14 @@ def _randomized_response_rdp(epsilon: float, orders: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(special.logsumexp(terms, axis=0), 0.0) / (orders - 1))
 
 
-def _selection_rdp(event: SelectionEvent, orders: np.ndarray) -> np.ndarray:
+def _selection_rdp(epsilon: float, orders: np.ndarray) -> np.ndarray:
     """Renyi divergences of the curve's own pair of distributions, shape (n_orders,).
 
     The curve bounds every mechanism of that range at once, so its divergence lies above epsilon^2 / 8 times the order.
     From the curve, the two accountants are comparable.
     """
-    interval = event.epsilon / 4000
-    grid, deltas = _selection_grid(event, interval)
+    interval = epsilon / 4000
+    grid, deltas = _selection_grid(epsilon, interval)
     losses = grid * interval
     # The mass of the loss from its hockey-stick curve: d(delta)/d(e^x) is minus the mass of Q above x.
     above = -np.diff(deltas) / np.diff(np.exp(losses))

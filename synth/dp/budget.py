@@ -122,7 +122,6 @@ class Budget:
         return draw() if self._journal is None else self._journal.once(event.record(), draw, n_releases)
 
     def statement(self, schema: Schema) -> PrivacyStatement:
-        """The privacy statement of the schedule, whether or not all of it was drawn."""
         return statement_of(self._stated, schema, ledger=self._ledger, private=self._noise.private)
 
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import islice
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self, get_args, overload
 
 import numpy as np
 from scipy import special
@@ -19,14 +19,26 @@ from synth.errors import BudgetError, nearest
 
 @dataclass(frozen=True)
 class _Event:
-    """The base of all events."""
-
     what: str
     mechanism: ClassVar[str]
+    positive: ClassVar[tuple[str, ...]] = ("epsilon",)
+
+    def __post_init__(self) -> None:
+        for name in self.positive:
+            value = getattr(self, name)
+            is_finite = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+            self._require(is_finite, name, "a finite number above 0")
+        whole = [name for name in ("count", "sensitivity") if hasattr(self, name)]
+        for name in whole if getattr(self, "whole", True) else ["count"]:
+            value = getattr(self, name)
+            self._require(type(value) is int and value >= 1, name, "a whole number, at least 1")
+
+    def _require(self, holds: bool, name: str, rule: str) -> None:
+        if not holds:
+            raise BudgetError(f"event={self.what!r}: {name}={getattr(self, name)!r} must be {rule}; correct it")
 
     @property
     def delta(self) -> float:
-        """The mechanism's own delta, over all releases."""
         return self.own_delta()
 
     def own_delta(self, group: int = 1) -> float:
@@ -34,28 +46,8 @@ class _Event:
         return 0.0
 
     def record(self) -> EventRecord:
-        """The line of the books."""
         noise = {key: value for key, value in asdict(self).items() if key not in ("what", "count")}
         return EventRecord(self.what, self.mechanism, noise, self.count, self.rho, self.delta)  # type: ignore[attr-defined]
-
-
-def _require(holds: bool, what: str, name: str, value: object, rule: str) -> None:
-    """Refuse a parameter out of its range; NaN never lies in one."""
-    if not holds:
-        raise BudgetError(f"event={what!r}: {name}={value!r} must be {rule}; correct it")
-
-
-def _check(event: Any, *, positive: tuple[str, ...]) -> None:
-    """The rules that parameters of all events obey."""
-    for name in positive:
-        value = getattr(event, name)
-        finite = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
-        _require(finite, event.what, name, value, "a finite number above 0")
-    whole = [name for name in ("count", "sensitivity") if hasattr(event, name)]
-    for name in whole if getattr(event, "whole", True) else ["count"]:
-        value = getattr(event, name)
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        _require(is_whole and value >= 1, event.what, name, value, "a whole number, at least 1")
 
 
 @dataclass(frozen=True)
@@ -70,13 +62,10 @@ class GaussianEvent(_Event):
     count: int = 1
     whole: bool = True
     mechanism: ClassVar[str] = "Gaussian"
-
-    def __post_init__(self) -> None:
-        _check(self, positive=("sigma", "sensitivity"))
+    positive: ClassVar[tuple[str, ...]] = ("sigma", "sensitivity")
 
     @property
     def noise_multiplier(self) -> float:
-        """Noise in units of the sensitivity."""
         return self.sigma / self.sensitivity
 
     @property
@@ -101,13 +90,10 @@ class LaplaceEvent(_Event):
     count: int = 1
     whole: bool = True
     mechanism: ClassVar[str] = "Laplace"
-
-    def __post_init__(self) -> None:
-        _check(self, positive=("scale", "sensitivity"))
+    positive: ClassVar[tuple[str, ...]] = ("scale", "sensitivity")
 
     @property
     def epsilon(self) -> float:
-        """The pure epsilon of one release."""
         return self.sensitivity / self.scale
 
     @property
@@ -130,9 +116,6 @@ class SelectionEvent(_Event):
     epsilon: float
     count: int = 1
     mechanism: ClassVar[str] = "exponential"
-
-    def __post_init__(self) -> None:
-        _check(self, positive=("epsilon",))
 
     @property
     def rho(self) -> float:
@@ -160,9 +143,6 @@ class RandomizedResponseEvent(_Event):
     count: int = 1
     mechanism: ClassVar[str] = "randomized response"
 
-    def __post_init__(self) -> None:
-        _check(self, positive=("epsilon",))
-
     @property
     def rho(self) -> float:
         """The zCDP cost of all answers (Bun & Steinke 2016, Proposition 1.4).
@@ -185,11 +165,12 @@ class StabilityEvent(_Event):
     sensitivity: int = 1
     count: int = 1
     mechanism: ClassVar[str] = "stability histogram"
+    positive: ClassVar[tuple[str, ...]] = ("sigma", "threshold")
 
     def __post_init__(self) -> None:
-        _check(self, positive=("sigma", "threshold"))
-        above = isinstance(self.threshold, int) and self.threshold > self.sensitivity
-        _require(above, self.what, "threshold", self.threshold, f"a whole number above sensitivity={self.sensitivity}")
+        super().__post_init__()
+        is_above = isinstance(self.threshold, int) and self.threshold > self.sensitivity
+        self._require(is_above, "threshold", f"a whole number above sensitivity={self.sensitivity}")
 
     @property
     def rho(self) -> float:
@@ -241,10 +222,11 @@ class SubsampledGaussianEvent(_Event):
     sampling_rate: float
     count: int = 1
     mechanism: ClassVar[str] = "Poisson-subsampled Gaussian"
+    positive: ClassVar[tuple[str, ...]] = ("noise_multiplier", "sampling_rate")
 
     def __post_init__(self) -> None:
-        _check(self, positive=("noise_multiplier", "sampling_rate"))
-        _require(self.sampling_rate <= 1, self.what, "sampling_rate", self.sampling_rate, "in (0, 1]")
+        super().__post_init__()
+        self._require(self.sampling_rate <= 1, "sampling_rate", "in (0, 1]")
 
     @property
     def rho(self) -> None:
@@ -257,17 +239,7 @@ LARGE_SIGMA = 50.0
 Event = (
     GaussianEvent | LaplaceEvent | SelectionEvent | RandomizedResponseEvent | StabilityEvent | SubsampledGaussianEvent
 )
-MECHANISMS: Mapping[str, type[Event]] = {
-    kind.mechanism: kind
-    for kind in (
-        GaussianEvent,
-        LaplaceEvent,
-        SelectionEvent,
-        RandomizedResponseEvent,
-        StabilityEvent,
-        SubsampledGaussianEvent,
-    )
-}
+MECHANISMS: Mapping[str, type[Event]] = {kind.mechanism: kind for kind in get_args(Event)}
 """Events by the name of their mechanism, as statements and plans write it."""
 
 

@@ -26,6 +26,8 @@ from synth.dp.events import GaussianEvent, LaplaceEvent, SelectionEvent, Stabili
 from synth.errors import BudgetError, MissingExtra
 
 Value = TypeVar("Value", int, str, float)
+Words = Callable[[int, type[np.unsignedinteger[Any]]], np.ndarray]
+"""So many independent uniform words of an unsigned type, shape (n,)."""
 LEAST_OPENDP = (0, 14)  # the oldest release of OpenDP that is used, as the extra `private` says
 
 
@@ -36,17 +38,10 @@ class Oracle(Protocol):
     def size(self) -> int:
         """Numbers that a support has."""
 
-    def support(self, cells: np.ndarray, words: "Words") -> np.ndarray:
+    def support(self, cells: np.ndarray, words: Words) -> np.ndarray:
         """The reports that support each answer, int64, shape (size,): one of each respondent, whose true answers, -1
         for none, are *Sensitive*.
         """
-
-
-class Words(Protocol):
-    """A source of random words."""
-
-    def __call__(self, n: int, dtype: type[np.unsignedinteger[Any]]) -> np.ndarray:
-        """So many independent uniform words of an unsigned type, shape (n,)."""
 
 
 class Noise(Protocol):
@@ -98,9 +93,9 @@ def _sampler_fault() -> str:
         if tuple(int(part) for part in release.split(".")[:2]) < LEAST_OPENDP:
             return f"too old (version={release}; at least {'.'.join(map(str, LEAST_OPENDP))} is needed)"
         for values in (np.zeros(1, dtype=np.int64), np.zeros(1)):
-            _drawn(_gaussian(values, 1.0), values)
-            _drawn(_laplace(values, 1.0), values)
-        _noisy_max(1.0)([0.0, 0.0])
+            _gaussian(values, 1.0)
+            _laplace(values, 1.0)
+        _noisy_max(np.zeros(2), 1.0)
     except Exception as error:  # noqa: BLE001 - whatever fails here would fail once the budget is spent
         return f"does not work ({type(error).__name__})"
     return ""
@@ -122,15 +117,15 @@ class SystemNoise:
 
     def gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
         """Source: Canonne, Kamath, Steinke 2020; exact sampling, no floating point in the noise."""
-        return _drawn(_gaussian(values, sigma), values)
+        return _gaussian(values, sigma)
 
     def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
         """Source: Canonne, Kamath, Steinke 2020, Algorithm 2."""
-        return _drawn(_laplace(values, scale), values)
+        return _laplace(values, scale)
 
     def noisy_max(self, scores: np.ndarray, scale: float) -> int:
         """Under zero-concentrated divergence OpenDP adds Gumbel noise; its max-divergence form is permute-and-flip."""
-        return int(_noisy_max(scale)(scores.astype(np.float64).tolist()))
+        return _noisy_max(scores, scale)
 
     def floats(self, values: np.ndarray, sigma: float) -> np.ndarray:
         """Source: Philox of Salmon et al. 2011 and numpy's ziggurat, keyed by the operating system."""
@@ -253,37 +248,30 @@ def _system_uniforms(n: int) -> np.ndarray:
     return (bits + np.uint64(1)) / 2.0**53
 
 
-def _carrier(values: np.ndarray) -> type[np.generic]:
-    return np.int64 if values.dtype.kind in "iu" else np.float64
-
-
-def _domain(values: np.ndarray) -> Any:
+def _gaussian(values: np.ndarray, sigma: float) -> np.ndarray:
     dp = _opendp()
-    if _carrier(values) is np.int64:
-        return dp.vector_domain(dp.atom_domain(T="i64"))
-    return dp.vector_domain(dp.atom_domain(T="f64", nan=False))
+    return _drawn(values, lambda domain, _: dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=float(sigma)))
 
 
-def _gaussian(values: np.ndarray, sigma: float) -> Any:
+def _laplace(values: np.ndarray, scale: float) -> np.ndarray:
     dp = _opendp()
-    return dp.m.make_gaussian(_domain(values), dp.l2_distance(T="f64"), scale=float(sigma))
+    return _drawn(values, lambda domain, kind: dp.m.make_laplace(domain, dp.l1_distance(T=kind), scale=float(scale)))
 
 
-def _laplace(values: np.ndarray, scale: float) -> Any:
-    dp = _opendp()
-    metric = dp.l1_distance(T="i64" if _carrier(values) is np.int64 else "f64")
-    return dp.m.make_laplace(_domain(values), metric, scale=float(scale))
+def _drawn(values: np.ndarray, measurement: Callable[[Any, str], Any]) -> np.ndarray:
+    """Whole numbers with discrete noise, others with continuous noise, by a measurement on their domain."""
+    dp, is_whole = _opendp(), values.dtype.kind in "iu"
+    carrier, kind = (np.int64, "i64") if is_whole else (np.float64, "f64")
+    domain = dp.vector_domain(dp.atom_domain(T=kind) if is_whole else dp.atom_domain(T=kind, nan=False))
+    drawn = measurement(domain, kind)(values.astype(carrier).ravel().tolist())
+    return np.array(drawn, dtype=carrier).reshape(values.shape)
 
 
-def _noisy_max(scale: float) -> Any:
+def _noisy_max(scores: np.ndarray, scale: float) -> int:
     dp = _opendp()
     space = dp.vector_domain(dp.atom_domain(T="f64", nan=False)), dp.linf_distance(T="f64", monotonic=False)
-    return dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=float(scale))
-
-
-def _drawn(measurement: Any, values: np.ndarray) -> np.ndarray:
-    carrier = _carrier(values)
-    return np.array(measurement(values.astype(carrier).ravel().tolist()), dtype=carrier).reshape(values.shape)
+    choose = dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=float(scale))
+    return int(choose(scores.astype(np.float64).tolist()))
 
 
 def _added(values: np.ndarray, noise: np.ndarray) -> np.ndarray:

@@ -27,7 +27,6 @@ class Journal:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open a journal, new or cut short."""
         self._path = path
         self._values: list[tuple[_Draw, Any]] = []
         self._next = 0
@@ -40,7 +39,6 @@ class Journal:
 
     @property
     def n_persisted(self) -> int:
-        """Number of values that an earlier opening left."""
         return len(self._values)
 
     @property
@@ -72,7 +70,6 @@ class Journal:
         self._lost = []
 
     def close(self) -> None:
-        """Let go of the file."""
         self._file.close()
 
     def __enter__(self) -> Self:

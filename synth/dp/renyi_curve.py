@@ -47,7 +47,6 @@ class RdpCurve:
 
     @classmethod
     def zero(cls) -> "RdpCurve":
-        """The curve of nothing."""
         return cls((0.0,) * len(ORDERS))
 
     @classmethod
@@ -57,7 +56,6 @@ class RdpCurve:
 
     @classmethod
     def total(cls, curves: Iterable["RdpCurve"]) -> "RdpCurve":
-        """The curve of all of them together."""
         return sum(curves, cls.zero())
 
     def epsilon(self, delta: float) -> float:
@@ -100,7 +98,6 @@ class RdpFilter:
             raise ValueError(f"a filter needs a finite epsilon above 0 and a delta in (0, 1), not {self}")
 
     def admits(self, curve: RdpCurve) -> bool:
-        """True if everything released, as one curve, stays within the total."""
         return self.spent(curve) <= self.epsilon
 
     def spent(self, curve: RdpCurve) -> float:
@@ -114,7 +111,6 @@ class RdpFilter:
 
     @cached_property
     def _costs(self) -> tuple[float, ...]:
-        """The summand of each order beside its divergence."""
         whole = CONVERSION_SHARE * self.delta
         even = [_conversion(order, whole) for order in ORDERS]
         # Gaussian noise has divergence rho times the order: the best order is the one that leaves it the largest rho.

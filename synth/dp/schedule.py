@@ -1,4 +1,13 @@
-"""A schedule: every event of a fit, fixed before the first row is read, and the noise that a target epsilon allows."""
+"""A schedule: every event of a fit, fixed before the first row is read, and the noise that a target epsilon allows.
+
+Its trade-off curve is what any test of "in or out" can detect at most, at every rate of false alarms. A test looks at
+all that is released and says whether one unit is in the table. Where it says "in", it raises a *false alarm* if the
+unit is out, and a *detection* if it is in. A pair of epsilon and delta limits detections at every rate of false alarms.
+The whole privacy curve of the events holds one such pair for every epsilon, and their limits hold together.
+
+Source: Wasserman & Zhou 2010 (tests); Kairouz, Oh, Viswanath 2015 (1311.0776), Theorem 2.1 (the region of a pair);
+Dong, Roth, Su 2022 (1905.02383), Proposition 2.13 (the curve of all pairs).
+"""
 
 import hashlib
 import json
@@ -6,12 +15,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
-from synth.dp.accounting import LEAST_DELTA_A_RELEASE, MOST_POINTS, epsilon_pld, epsilon_rdp, n_points, rdp_curve
+import numpy as np
+
+from synth.dp.accounting import (
+    LEAST_DELTA_A_RELEASE,
+    MOST_POINTS,
+    composed_loss,
+    epsilon_pld,
+    epsilon_rdp,
+    n_points,
+    rdp_curve,
+)
 from synth.dp.events import Event
 from synth.dp.renyi_curve import RdpCurve
-from synth.dp.tradeoff import TradeOff, trade_off
 from synth.errors import BudgetError
 from synth.schema import Schema
 
@@ -19,6 +37,89 @@ AnyEvent = TypeVar("AnyEvent", bound=Event)
 
 GROUPS = (2, 5, 10)  # sizes of the groups of units whose epsilon is stated
 _SLACK = 1e-3  # the grid of the PLD accountant is pessimistic by less than this share
+
+
+FALSE_ALARMS = (0.001, 0.01, 0.1)  # rates of false alarms at which a limit is written out
+N_PAIRS = 400  # pairs of epsilon and delta that a curve is made of; fewer only allow more
+N_AREA = 1000  # pieces of the area under a curve, of each of two grids
+SMALLEST_DELTA = 1e-13
+"""The delta at which a privacy curve is cut off: below it, the accountant loses its digits in rounding."""
+LARGEST_EXPONENT = 700.0
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """Limits on the detections of any test, from pairs that all hold.
+
+    >>> claim = TradeOff.of_claim(1.0, 1e-6)
+    >>> round(claim.detections(0.01), 4), round(claim.right_guesses, 3)
+    (0.0272, 0.731)
+    """
+
+    epsilons: tuple[float, ...]
+    deltas: tuple[float, ...]
+
+    @classmethod
+    def of_claim(cls, epsilon: float, delta: float) -> "TradeOff":
+        """The limit of one pair, whatever the mechanism."""
+        return cls((epsilon,), (delta,))
+
+    def detections(self, false_alarms: float) -> float:
+        """The largest share of detections that any test reaches."""
+        return float(self.curve(np.array([false_alarms]))[0])
+
+    def curve(self, false_alarms: np.ndarray) -> np.ndarray:
+        wrong = np.asarray(false_alarms, dtype=np.float64)[..., None]
+        odds, deltas = np.exp(np.minimum(self.epsilons, LARGEST_EXPONENT)), np.array(self.deltas)
+        few = odds * wrong + deltas
+        many = 1 - np.maximum(1 - deltas - wrong, 0.0) / odds
+        return np.asarray(np.clip(np.minimum(few, many).min(axis=-1), 0.0, 1.0))
+
+    @cached_property
+    def area(self) -> float:
+        """The largest area under the ROC curve that any score reaches; not below the true one.
+
+        >>> round(TradeOff.of_claim(1.0, 0.0).area, 4)  # e / (1 + e)
+        0.7311
+        """
+        ends = np.unique(np.concatenate([np.linspace(0, 1, N_AREA), [0.0], np.geomspace(1e-9, 1, N_AREA)]))
+        # A concave curve lies nowhere above its tangent: over a piece, its mean is at most the value in the middle.
+        return float(min(1.0, np.sum(self.curve((ends[1:] + ends[:-1]) / 2) * np.diff(ends))))
+
+    @property
+    def right_guesses(self) -> float:
+        """The largest share of right guesses where the unit is in the table as often as not."""
+        odds = np.exp(np.minimum(self.epsilons, LARGEST_EXPONENT))
+        gains = (odds - 1 + 2 * np.array(self.deltas)) / (odds + 1)
+        return float(min(1.0, (1 + gains.min()) / 2))
+
+
+@lru_cache(maxsize=64)
+def trade_off(events: tuple[Event, ...]) -> TradeOff:
+    """The trade-off curve of all events together, by their privacy loss distribution: not below the true one.
+
+    But for what convolutions lose of each delta in rounding, which shows in no printed rate.
+
+    >>> from synth.dp.events import GaussianEvent
+    >>> round(trade_off((GaussianEvent("counts", sigma=4.22),)).detections(0.01), 4)
+    0.0183
+    """
+    loss = composed_loss(events)
+    if loss is None:
+        return TradeOff.of_claim(0.0, 0.0)
+    own, top = sum(event.delta for event in events), _top(loss)
+    epsilons = np.unique(np.concatenate([np.linspace(0, top, N_PAIRS), np.geomspace(top / 1e4, top, N_PAIRS // 8)]))
+    deltas = np.minimum(np.asarray(loss.get_delta_for_epsilon(epsilons.tolist())) + own, 1.0)
+    return TradeOff(tuple(epsilons.tolist()), tuple(deltas.tolist()))
+
+
+def _top(loss: Any) -> float:
+    """The epsilon up to which a privacy curve is looked at."""
+    for delta in (SMALLEST_DELTA, 1e-9, 1e-6, 1e-3):  # a mass of infinite loss leaves none at a smaller delta
+        epsilon = float(loss.get_epsilon_for_delta(delta))
+        if math.isfinite(epsilon):
+            return max(epsilon, 1e-6)
+    return 1.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +170,6 @@ class Schedule:
 
     @property
     def trade_off(self) -> TradeOff:
-        """The limit on any test of whether a unit is in the table."""
         if n_points(self.events) > MOST_POINTS:
             return TradeOff.of_claim(self.epsilon, self.delta)
         return trade_off(self.events)
@@ -92,11 +192,9 @@ class Schedule:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def event(self, what: str) -> Event | None:
-        """The event of that name, if any."""
         return next((event for event in self.events if event.what == what), None)
 
     def required(self, what: str, kind: type[AnyEvent]) -> AnyEvent:
-        """The event of that name, which is of that kind."""
         event = self.event(what)
         if not isinstance(event, kind):
             raise BudgetError(f"the schedule has no {kind.mechanism} event={what!r}; plan it before drawing")

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from synth.dp.accounting import MOST_POINTS, epsilon_pure, n_points
@@ -60,11 +59,9 @@ class PlanEntry(Frozen):
     delta: _Share = None
 
     def noise(self) -> dict[str, Any]:
-        """The parameters of the mechanism that the line names."""
         return dict(self.model_dump(exclude_none=True, exclude={"what", "mechanism", "count", "share", "delta"}))
 
     def event(self) -> Event:
-        """The event, where the line says its noise."""
         if self.share is not None or self.delta is not None:
             key = "delta" if self.share is None else "share"
             raise BudgetError(
@@ -222,7 +219,6 @@ def stated_schedule(name: str, statement: Mapping[str, Any]) -> Schedule:
 
 
 def read_schedule(path: Path | str, candidate: str | None = None) -> Schedule:
-    """The schedule that a plan, an evaluation or a saved model holds."""
     return read_books(path, candidate).schedule
 
 
@@ -275,24 +271,3 @@ def _stated(content: Mapping[str, Any], candidate: str | None) -> ScheduleFile:
         private=statement.private,
     )
     return ScheduleFile(name, statement.schedule(), claim)
-
-
-def to_toml(schedule: Schedule) -> str:
-    """The text of a plan, from which the same schedule is read again, digit for digit.
-
-    >>> from synth.dp.events import GaussianEvent
-    >>> print(to_toml(Schedule((GaussianEvent("ages", sigma=40.0),), 1e-6)))
-    delta = 1e-06
-    <BLANKLINE>
-    [[events]]
-    what = "ages"
-    mechanism = "Gaussian"
-    count = 1
-    sigma = 40.0
-    sensitivity = 1
-    whole = true
-    <BLANKLINE>
-    """
-    records = [event.record() for event in schedule.events]
-    lines = [{"what": r.what, "mechanism": r.mechanism, "count": r.count, **r.noise} for r in records]
-    return tomli_w.dumps({"delta": schedule.delta, "events": lines})

@@ -27,8 +27,7 @@ from synth.generators.latent_class import BEYOND_CODES, LatentClass, has_order
 from synth.generators.marginal_generator import Independent, Mst
 from synth.generators.models.model import Model
 from synth.generators.trees import Trees
-from synth.marginals.factor import CELLS_A_MB
-from synth.marginals.measurement import MEAN_ABSOLUTE
+from synth.marginals.factor import CELLS_A_MB, MEAN_ABSOLUTE
 from synth.schema import Schema
 
 FEW_COLUMNS = 6  # with fewer columns a junction tree holds what matters, and sharper than classes do

@@ -44,9 +44,8 @@ from synth.generators.fitting.selection import (
 from synth.generators.models.constraints import affordable, structural_zeros
 from synth.generators.models.fitted import MarginalModel
 from synth.marginals import Clique, Factor, LatentClasses, MarkovRandomField, Measurement, estimate
-from synth.marginals.factor import CELLS_A_MB
+from synth.marginals.factor import CELLS_A_MB, MEAN_ABSOLUTE
 from synth.marginals.junction_tree import cells_with_one_more, pieces
-from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

@@ -12,8 +12,7 @@ from pydantic import Field
 
 from synth.constraints import Formula
 from synth.domain import Discretizer
-from synth.domain.coded_rows import Array, CodedRows
-from synth.domain.discretizer import MISSING, OTHER, Attribute
+from synth.domain.discretizer import MISSING, OTHER, Array, Attribute, CodedRows
 from synth.domain.quantile_grid import quantile_discretizer
 from synth.errors import TableNote
 from synth.generators.base import Generator

@@ -13,8 +13,7 @@ import pandas as pd
 from synth.errors import TableError
 from synth.infer.facts import ColumnFacts
 from synth.schema.kinds import Column, DateColumn, DatetimeColumn
-from synth.schema.kinds.date import every_of
-from synth.schema.kinds.moments import DAY, EPOCH, MICROSECONDS, write_as
+from synth.schema.kinds.moments import DAY, EPOCH, MICROSECONDS, every_of, write_as
 from synth.table import datetime_codec
 from synth.table.faults import Fault
 

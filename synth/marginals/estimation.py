@@ -1,17 +1,16 @@
 """Estimation: the Markov random field that fits noisy measurements best, by mirror descent on their squared error."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from synth.errors import ModelError
-from synth.marginals.factor import Array, Clique, Factor, finite_peak
+from synth.marginals.distributions import MarkovRandomField
+from synth.marginals.factor import Array, Clique, Factor, Measurement, estimate_total, finite_peak, merge
 from synth.marginals.inference import Beliefs, Projections, place, propagate
 from synth.marginals.junction_tree import JunctionTree
-from synth.marginals.markov_random_field import MarkovRandomField
-from synth.marginals.measurement import Measurement, estimate_total, merge
 
 GROWTH = 1.5
 """Factor by which the step grows after each plain success; it halves on failure."""
@@ -42,7 +41,6 @@ class MarginalLoss:
     total: float
 
     def __call__(self, beliefs: Beliefs) -> GoodnessOfFit:
-        """The loss of the beliefs and its gradient."""
         tables = {home: projections.down(beliefs.marginals[home]) for home, projections in self._projections.items()}
         loss, marginals, gradients = 0.0, [], []
         for measurement, home, precision in zip(self.measurements, self._homes, self._precisions, strict=True):
@@ -67,8 +65,7 @@ class MarginalLoss:
         homes = []
         for measurement in self.measurements:
             home = self.tree.home(measurement.clique)
-            if home is None:
-                raise ValueError(f"a measurement needs a clique that holds it: clique={measurement.clique}")
+            assert home is not None  # a factor of each measured clique made the tree
             homes.append(home)
         return homes
 
@@ -85,7 +82,7 @@ class MarginalLoss:
         return [np.asarray(np.reciprocal(np.square(measurement.sigma))) for measurement in self.measurements]
 
 
-def estimate(  # noqa: PLR0913 - what is optimized, and how long
+def estimate(
     domain: Mapping[str, int],
     measurements: Sequence[Measurement],
     *,
@@ -94,7 +91,6 @@ def estimate(  # noqa: PLR0913 - what is optimized, and how long
     tolerance: float = 1e-5,
     warm_start: MarkovRandomField | None = None,
     zeros: Sequence[Factor] = (),
-    progress: Callable[[str, float | None], None] | None = None,
 ) -> MarkovRandomField:
     """The maximum-entropy distribution among those that fit the measurements best, by mirror descent.
 
@@ -113,14 +109,12 @@ def estimate(  # noqa: PLR0913 - what is optimized, and how long
         return model
     descent = _Descent.begin(model, merged)
     still = 0
-    for iteration in range(n_iterations):
+    for _ in range(n_iterations):
         following = descent.step()
         if following is None:
             break
         still = still + 1 if descent.fit.loss - following.fit.loss <= tolerance * following.fit.loss else 0
         descent = following
-        if progress is not None:
-            progress("estimating the distribution", (iteration + 1) / n_iterations)
         if still == PATIENCE:
             break
     return MarkovRandomField(domain, descent.factors(start), rows)
@@ -128,8 +122,6 @@ def estimate(  # noqa: PLR0913 - what is optimized, and how long
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Descent:
-    """The state of the descent."""
-
     loss: MarginalLoss
     base: list[Array]
     moved: list[Array]
@@ -184,7 +176,6 @@ class _Descent:
         return None
 
     def _try(self, size: float, momentum: float) -> tuple[GoodnessOfFit, list[Array]]:
-        """The state after a step."""
         moved = [shift + size * gradient for shift, gradient in zip(self.moved, self.fit.gradients, strict=True)]
         if momentum > 0:
             steps = zip(moved, self.moved, self.before, strict=True)

@@ -1,5 +1,6 @@
-"""A factor: a table of log values over the cells of a clique."""
+"""Tables over the cells of a clique: a factor of log values, and a measurement of noisy counts."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -54,7 +55,6 @@ def finite_peak(log_values: Array, axes: tuple[int, ...]) -> Array:
 
 
 def shape_of(domain: Mapping[str, int], attributes: Iterable[str]) -> tuple[int, ...]:
-    """The number of codes of each attribute."""
     return tuple(domain[name] for name in attributes)
 
 
@@ -68,3 +68,69 @@ def broadcast_shape(attributes: Clique, shape: tuple[int, ...], onto: Clique) ->
     """`shape` with axes of length 1 put in for the names of `onto` that `attributes`, in the same order, lacks."""
     sizes = dict(zip(attributes, shape, strict=True))
     return tuple(sizes.get(name, 1) for name in onto)
+
+
+MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
+"""Mean absolute value of a normal variable, in standard deviations."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Noisy counts of a clique's cells."""
+
+    clique: Clique
+    values: Array = field(repr=False)
+    sigma: float | Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "clique", tuple(self.clique))
+        object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
+        sigma = np.asarray(self.sigma, dtype=np.float64)
+        if len(set(self.clique)) != len(self.clique):
+            raise ValueError(f"a clique names an attribute once: clique={self.clique}")
+        if not np.isfinite(self.values).all():
+            raise ValueError(f"measured counts are finite: clique={self.clique} has one that is not")
+        if not (np.isfinite(sigma).all() and (sigma > 0).all()):
+            raise ValueError(f"sigma is positive and finite: clique={self.clique} has one that is not")
+        if sigma.ndim > 0 and sigma.size != self.values.size:
+            raise ValueError(f"sigma is one number or one for each cell: clique={self.clique}, sigmas={sigma.size}")
+        object.__setattr__(self, "sigma", float(sigma) if sigma.ndim == 0 else sigma)
+
+    def ordered(self, domain: Mapping[str, int]) -> "Measurement":
+        """The same measurement with its attributes in the order of the domain and its values shaped by them."""
+        unknown = [name for name in self.clique if name not in domain]
+        if unknown:
+            raise ValueError(f"a measurement names attributes of the domain: attribute={unknown[0]!r} is not in it")
+        shape = shape_of(domain, self.clique)
+        if self.values.shape not in (shape, (int(np.prod(shape)),)):
+            raise ValueError(f"values fit the domain: clique={self.clique}, shape={self.values.shape}, domain={shape}")
+        position = {name: index for index, name in enumerate(domain)}
+        order = sorted(range(len(self.clique)), key=lambda axis: position[self.clique[axis]])
+        sigma = self.sigma if isinstance(self.sigma, float) else self.sigma.reshape(shape).transpose(order)
+        clique = tuple(self.clique[axis] for axis in order)
+        return Measurement(clique, self.values.reshape(shape).transpose(order), sigma)
+
+
+def merge(measurements: Iterable[Measurement], domain: Mapping[str, int]) -> list[Measurement]:
+    """One measurement for each clique: repeated ones averaged by inverse variance, which loses nothing."""
+    groups: dict[Clique, list[Measurement]] = {}
+    for measurement in measurements:
+        ordered = measurement.ordered(domain)
+        groups.setdefault(ordered.clique, []).append(ordered)
+    merged = []
+    for clique, group in groups.items():
+        if len(group) == 1:
+            merged += group
+            continue
+        precisions = [np.square(np.reciprocal(each.sigma)) for each in group]
+        precision = np.sum(np.broadcast_arrays(*precisions), axis=0)
+        weighted = np.sum([each.values * weight for each, weight in zip(group, precisions, strict=True)], axis=0)
+        merged.append(Measurement(clique, weighted / precision, 1 / np.sqrt(precision)))
+    return merged
+
+
+def estimate_total(measurements: Sequence[Measurement]) -> float:
+    """The number of rows: the measurements' sums averaged by inverse variance; at least 1, and 1 of no measurement."""
+    sums = np.array([measurement.values.sum() for measurement in measurements])
+    variances = np.array([np.broadcast_to(np.square(each.sigma), each.values.shape).sum() for each in measurements])
+    return max(1.0, float((sums / variances).sum() / (1 / variances).sum())) if measurements else 1.0

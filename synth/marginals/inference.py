@@ -32,8 +32,7 @@ def place(tree: JunctionTree, factors: Iterable[Factor]) -> list[Array]:
     potentials = [Factor.uniform(tree.domain, clique).log_values for clique in tree.cliques]
     for factor in factors:
         home = tree.home(factor.attributes)
-        if home is None:
-            raise ValueError(f"a factor needs a clique that holds it: attributes={factor.attributes}")
+        assert home is not None  # the tree was made of the factors
         potentials[home] += factor.aligned(tree.cliques[home])
     return potentials
 
@@ -49,7 +48,11 @@ def propagate(tree: JunctionTree, potentials: Sequence[Array]) -> Beliefs:
     """
     with np.errstate(divide="ignore"):
         conditionals = _upward(tree, potentials)
-    return Beliefs(tree, tuple(conditionals), tuple(_downward(tree, conditionals)))
+    marginals = conditionals[:1]
+    for child, edge in enumerate(tree.edges[1:], 1):
+        separator = np.add.reduce(marginals[edge.parent], axis=edge.parent_axes).reshape(edge.child_shape)
+        marginals.append(conditionals[child] * separator)
+    return Beliefs(tree, tuple(conditionals), tuple(marginals))
 
 
 def _upward(tree: JunctionTree, potentials: Sequence[Array]) -> list[Array]:
@@ -71,15 +74,6 @@ def _upward(tree: JunctionTree, potentials: Sequence[Array]) -> list[Array]:
         table /= np.where(mass > 0, mass, 1.0)
         tables[child] = table
     return tables
-
-
-def _downward(tree: JunctionTree, conditionals: list[Array]) -> list[Array]:
-    marginals = conditionals[:1]
-    for child in range(1, len(conditionals)):
-        edge = tree.edges[child]
-        separator = np.add.reduce(marginals[edge.parent], axis=edge.parent_axes).reshape(edge.child_shape)
-        marginals.append(conditionals[child] * separator)
-    return marginals
 
 
 def eliminate(beliefs: Beliefs, attributes: Clique) -> Array:

@@ -34,7 +34,13 @@ class JunctionTree:
     @cached_property
     def edges(self) -> tuple["Edge", ...]:
         """The edge of each clique to its parent, one for each clique; the root's is not to be followed."""
-        return tuple(self._edge(child) for child in range(len(self.cliques)))
+        edges = []
+        for clique, parent, separator in zip(self.cliques, self.parents, self.separators, strict=True):
+            above, shape = self.cliques[parent] if parent >= 0 else (), shape_of(self.domain, separator)
+            axes = axes_beside(clique, separator), axes_beside(above, separator)
+            shapes = broadcast_shape(separator, shape, clique), broadcast_shape(separator, shape, above)
+            edges.append(Edge(parent, *axes, *shapes))
+        return tuple(edges)
 
     @property
     def n_cells(self) -> int:
@@ -46,18 +52,6 @@ class JunctionTree:
         names = set(attributes)
         holding = [index for index, clique in enumerate(self.cliques) if names.issubset(clique)]
         return min(holding, key=lambda index: math.prod(shape_of(self.domain, self.cliques[index])), default=None)
-
-    def _edge(self, child: int) -> "Edge":
-        parent, separator = self.parents[child], self.separators[child]
-        above = self.cliques[parent] if parent >= 0 else ()
-        shape = shape_of(self.domain, separator)
-        return Edge(
-            parent=parent,
-            child_axes=axes_beside(self.cliques[child], separator),
-            parent_axes=axes_beside(above, separator),
-            child_shape=broadcast_shape(separator, shape, self.cliques[child]),
-            parent_shape=broadcast_shape(separator, shape, above),
-        )
 
 
 @dataclass(frozen=True)

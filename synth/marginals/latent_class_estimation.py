@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csgraph
 
-from synth.marginals.factor import Clique
-from synth.marginals.latent_classes import LatentClasses
-from synth.marginals.measurement import MEAN_ABSOLUTE, Measurement, estimate_total
+from synth.marginals.distributions import LatentClasses
+from synth.marginals.factor import MEAN_ABSOLUTE, Clique, Measurement, estimate_total
 from synth.marginals.sampling import sample_categorical
 
 Floats = NDArray[np.float32]
@@ -34,25 +33,18 @@ LEAST_SHARE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class CoarseCodes:
-    """An attribute that merges the codes of another.
-
-    Attributes:
-        groups: the merged code of each code, shape (size,).
-    """
+    """An attribute that merges the codes of another. `groups`: the merged code of each code, shape (size,)."""
 
     of: str
     groups: NDArray[np.int64]
 
     @property
     def size(self) -> int:
-        """Number of merged codes."""
         return int(self.groups.max()) + 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Measured:
-    """A measurement in shares of the rows."""
-
     clique: Clique
     shares: Floats
     precisions: Floats
@@ -86,7 +78,11 @@ class ClassEstimation:
         self._columns = np.repeat(np.arange(len(domain), dtype=np.intp), list(domain.values()))
         self._of = {**{name: name for name in domain}, **{name: codes.of for name, codes in coarse.items()}}
         self._slices = dict(zip(domain, map(slice, self._starts.tolist(), ends.tolist()), strict=True))
-        self._merging = {name: _indicator(codes) for name, codes in coarse.items()}
+        # One where a code is merged into a coarse one, shape (n_coarse, n_codes).
+        self._merging: dict[str, Floats] = {
+            name: (codes.groups == np.arange(codes.size)[:, np.newaxis]).astype(np.float32)
+            for name, codes in coarse.items()
+        }
         self._lone = _lone([each.ordered(domain) for each in one_way], self.total)
         self._block = _Block([{origin: name for name, origin in self._of.items()}[name] for name in domain], self.sizes)
         self._others: list[_Measured] = []
@@ -97,7 +93,6 @@ class ClassEstimation:
         self._n_steps = 0
 
     def add(self, measurements: Sequence[Measurement]) -> None:
-        """Fit these as well."""
         for each in measurements:
             columns = {self._of.get(name) for name in each.clique}
             if None in columns or not 1 <= len(columns) == len(each.clique) <= 3:
@@ -109,11 +104,7 @@ class ClassEstimation:
                 self._others.append(_Measured(whole.clique, shares, precisions))
 
     def begin(self, rows: NDArray[np.intp]) -> None:
-        """Let each class begin near one row: its codes are likelier there than elsewhere.
-
-        Args:
-            rows: of codes of the domain's attributes, one for each class; shape (n_classes, n_attributes).
-        """
+        """Let each class begin near one row of codes, shape (n_classes, n_attributes), which are likelier there."""
         for index, codes in enumerate(rows.T):
             self._parameters[0][self._starts[index] + codes, np.arange(len(rows))] += np.float32(NEARER)
 
@@ -127,7 +118,6 @@ class ClassEstimation:
         return self._block.noise
 
     def run(self, n_steps: int, price: float, *, last: bool = False) -> None:
-        """Steps of Adam."""
         for index in range(n_steps):
             size = STEP + (LAST_STEP - STEP) * index / max(n_steps - 1, 1) if last else STEP
             self._step(self._gradients(price), size)
@@ -157,12 +147,10 @@ class ClassEstimation:
         return tables, shares / shares.sum()
 
     def _known(self, tables: Floats) -> dict[str, Floats]:
-        """The table of each attribute, fine or coarse."""
         fine = {name: tables[rows] for name, rows in self._slices.items()}
         return {**fine, **{name: merging @ fine[self._of[name]] for name, merging in self._merging.items()}}
 
     def _gradients(self, price: float) -> tuple[Floats, Floats]:
-        """Derivatives of the loss by the parameters."""
         tables, shares = self._probabilities()
         known = self._known(tables)
         by_table = {name: np.zeros_like(table) for name, table in known.items()}
@@ -264,12 +252,6 @@ def _rows(tables: Sequence[Floats], shares: Floats) -> Floats:
     for table in tables:
         joint = (joint[:, np.newaxis] * table).reshape(-1, len(shares))
     return joint
-
-
-def _indicator(codes: CoarseCodes) -> Floats:
-    """One where a code is merged into a coarse one, shape (n_coarse, n_codes)."""
-    indicator: Floats = (codes.groups == np.arange(codes.size)[:, np.newaxis]).astype(np.float32)
-    return indicator
 
 
 def _lone(one_way: Sequence[Measurement], total: float) -> _Measured:

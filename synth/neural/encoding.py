@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.domain import Discretizer, numeric_scale, plain_arrays
+from synth.domain import Discretizer, grid, plain_arrays
 from synth.domain.discretizer import Attribute
 from synth.neural.modes import Match, Modes
 from synth.row_hash import Table, frames_of
@@ -261,9 +261,7 @@ class ModalEncoding:
             if column.has_scalar:
                 scalars = encoded.scalars[:, self.layout.scalars.index(attribute.name)]
             positions, drawn = column.invert(codes, scalars), column.leaves_open(codes)
-            positions[drawn] = numeric_scale.settle(
-                positions[drawn], attribute.column, column.atoms, column.step_shares, rng
-            )
+            positions[drawn] = grid.settle(positions[drawn], attribute.column, column.atoms, column.step_shares, rng)
             frame[attribute.name] = _values(positions, attribute)
         return pd.DataFrame(frame, index=pd.RangeIndex(len(encoded)), copy=False)
 
@@ -321,7 +319,7 @@ def _values(positions: NDArray[np.float64], attribute: Attribute) -> pd.Series:
     missing = np.isnan(positions)
     low, high = column.ends
     filled = np.clip(np.where(missing, low, positions), low, high)
-    steps = filled if column.unit is None else np.round(numeric_scale.ratio(filled, column.unit))
+    steps = filled if column.unit is None else np.round(grid.ratio(filled, column.unit))
     if column.is_number and not column.is_whole:
         reals = filled if column.decimals is None else _rounded(filled, column.decimals)
         reals = column.put_beside(np.clip(reals, *column.bounds), steps)

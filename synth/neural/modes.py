@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.domain import plain_arrays
-from synth.domain.numeric_scale import ratio
+from synth.domain.grid import ratio
 
 N_DRAWN = 5_000  # values that are looked at for frequent ones, and that a mixture is fitted on
 ATOM_SHARE = 0.05  # share of the values from which on one of them is a mode of its own

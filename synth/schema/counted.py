@@ -1,11 +1,11 @@
 """The schema of what is counted and learned: a column that is `modeled` is there as what is left of its formula.
 
-All of it follows from the declared schema, so that it costs nothing. `synth.domain.counted_form` brings rows to that
+All of it follows from the declared schema, so that it costs nothing. `synth.domain.relations` brings rows to that
 form and back.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,11 @@ import numpy as np
 
 from synth.constraints import Formula, Inequality
 from synth.constraints.expression import UNITS, limits
-from synth.constraints.kinds import check_operands, in_order, numbers_of
+from synth.constraints.kinds import check_operands, numbers_of
 from synth.schema.kinds import CategoricalColumn, IntegerColumn, RealColumn
 from synth.schema.kinds.modeled import Modeled
 from synth.schema.kinds.moments import DAY
+from synth.validation import refuse
 
 if TYPE_CHECKING:
     from synth.schema.schema import Schema
@@ -73,10 +74,8 @@ def modeled_in(schema: "Schema") -> dict[str, Modeled]:
 
 
 def counted(schema: "Schema") -> "Schema":
-    """The schema with modeled columns replaced, and without those that formulas compute; itself where nothing is."""
+    """The schema with modeled columns replaced, and without those that formulas compute."""
     modeled = modeled_in(schema)
-    if not modeled:
-        return schema
     computed = {each.column for each in schema.constraints if isinstance(each, Formula)}
     columns: dict[str, Any] = {}
     constant = set(schema.constant_in_entity)
@@ -195,7 +194,7 @@ def _limits(schema: "Schema", modeled: Modeled, column: Any) -> np.ndarray:
         line = operand.span if operand.is_line else [*(numbers_of(operand.levels) or {}).values()]
         scale = operand.per_position / unit if operand.is_time else 1.0
         bounds[name] = min(line) * scale, max(line) * scale
-    ends: np.ndarray = np.array(limits(modeled.parsed, bounds, modeled.unit))  # type: ignore[arg-type]
+    ends: np.ndarray = np.array(limits(modeled.parsed, bounds, modeled.unit))
     if not np.isfinite(ends).all():
         raise ValueError(
             f"modeled.expression={modeled.expression!r} divides by what may be zero, and so has no bounds; give those "
@@ -211,8 +210,7 @@ def check_modeled(schema: "Schema") -> None:
             _check(schema, name, schema.columns[name])
         except ValueError as error:
             raise ValueError(f"columns.{name}.modeled: {error}") from None
-    worked_out(schema)
-    _ = schema.counted
+    _ = schema.worked_out, schema.counted  # which refuse circles, and what has no bounds
 
 
 def _check(schema: "Schema", name: str, column: Any) -> None:
@@ -224,7 +222,7 @@ def _check(schema: "Schema", name: str, column: Any) -> None:
     computed = {each.column for each in schema.constraints if isinstance(each, Formula)}
     often_missing = _often_missing(schema, modeled) if not (column.missing or modeled.alone) else []
     constant = name not in schema.constant_in_entity or others <= {*schema.constant_in_entity}
-    rules = [
+    refuse([
         (name in {schema.order, *schema.nondecreasing_in_entity, *computed} or not column.is_learned,
          "the column orders rows, never falls, is computed by a formula, or not learned; leave modeled out"),
         (modeled.proposed is not None and schema.status == "declared",
@@ -238,10 +236,7 @@ def _check(schema: "Schema", name: str, column: Any) -> None:
         (modeled.looks_back and schema.entity is not None and schema.order is None,
          "before(...) is of the row before, and the schema names no order; name it"),
         (modeled.parts and not column.is_time, f"parts are of times, not of kind {column.kind}; leave it out"),
-    ]  # fmt: skip
-    for is_broken, sentence in rules:
-        if is_broken:
-            raise ValueError(sentence)
+    ])  # fmt: skip
     if modeled.operands:
         own = () if modeled.usual else (name,)
         check_operands((*own, *modeled.operands), modeled.unit, schema.columns)
@@ -252,13 +247,6 @@ def _check(schema: "Schema", name: str, column: Any) -> None:
         raise ValueError("usual says categories of a column by those, or whole numbers, of another; leave it out")
     if not all(by.allows(key) and column.allows(value) for key, value in modeled.usual):
         raise ValueError("usual has a value that its column cannot hold; correct it")
-
-
-def worked_out(schema: "Schema") -> Mapping[str, Any]:
-    """Formulas and what is modeled, by the column that each gives, those first that others need."""
-    named: dict[str, Any] = dict(modeled_in(schema))
-    named |= {each.column: each for each in schema.constraints if isinstance(each, Formula)}
-    return {name: named[name] for name in in_order({name: each.parents for name, each in named.items()})}
 
 
 def measured_as(schema: "Schema", of_counted: "Schema") -> "Schema":

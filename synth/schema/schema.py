@@ -9,23 +9,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from synth.constraints import (
-    Constraint,
-    Dependency,
-    Formula,
-    Inequality,
-    Steps,
-    Unique,
-    check,
-    dependencies,
-    equivalents,
-)
+from synth.constraints import Constraint, Dependency, Formula, Inequality, Steps, Unique, check, equivalents
+from synth.constraints.kinds import dependencies, in_order
 from synth.errors import SchemaError, nearest
 from synth.notebook import html_table, text_table
-from synth.schema.counted import MissingPair, check_modeled, counted, modeled_in, worked_out
+from synth.schema.counted import MissingPair, check_modeled, counted, modeled_in
 from synth.schema.kinds import KINDS, AnyColumn, Column
 from synth.schema.kinds.base import TaskKind
-from synth.validation import Frozen, is_plain, require_plain, sentence
+from synth.validation import Frozen, is_plain, refuse, require_plain, sentence
 
 MOST_LEVELS = 8  # categories of a column that are shown; the rest is counted
 FORMAT = 1  # version of the schema file; a newer one is refused
@@ -101,148 +92,145 @@ class Schema(Frozen):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.dataset is not None and (not self.dataset.isprintable() or self.dataset != self.dataset.strip()):
-            raise ValueError("dataset holds characters that do not print, or spaces at its ends; leave them out")
         require_plain("missing_values", self.missing_values)
-        self._check_columns()
-        self._check_parts()
+        refuse(self._column_rules())
+        refuse(self._role_rules())
+        check(self.constraints, self.columns)
+        refuse(self._history_rules())
+        refuse(self._key_rules())
+        check_modeled(self)
+        return self
+
+    def _column_rules(self) -> Iterator[tuple[object, str]]:
+        """What is broken, and the sentence on it; each is asked where all before it are kept."""
+        yield (
+            self.dataset is not None and (not self.dataset.isprintable() or self.dataset != self.dataset.strip()),
+            "dataset holds characters that do not print, or spaces at its ends; leave them out",
+        )
+        yield not self.columns, "a schema needs at least one column"
+        yield "" in self.columns, "a column name is empty; name every column"
+        for name, column in self.columns.items():
+            yield (
+                not is_plain(name),
+                f"a column name holds no NUL character and no half of a surrogate pair: column={name!r} does; rename "
+                "it",
+            )
+            for other in getattr(column, "rises_with", None) or ():
+                is_learned = other in self.columns and self.columns[other].is_learned
+                yield not is_learned, f"column={name!r} rises with {other!r}, which is no learned column; take it out"
+            yield (
+                not {"", *self.missing_values}.isdisjoint(column.spellings),
+                f"column={name!r} lists a text that stands for a missing value (the empty one, or one of "
+                "missing_values); set missing = true for the column and take the text off its list",
+            )
+        for source, names in self.written.items():
+            parts = [part for name in names if (part := self.columns[name].part) is not None]
+            forms, places = {part.form for part in parts}, sorted(part.place for part in parts)
+            is_whole = len(parts) == len(names) and len(forms) == 1 and places == [*range(min(forms).count("{}"))]
+            yield (
+                parts and not is_whole,
+                f"columns={list(names)} are parts of column={source!r}, which has one form, and one of them for each "
+                "{} of it; correct part in the schema, or drop all of them",
+            )
+
+    def _role_rules(self) -> Iterator[tuple[object, str]]:
         roles = [("target", self.target), ("entity", self.entity), ("order", self.order)]
         for role in ("sensitive", "quasi_identifiers", "constant_in_entity", "nondecreasing_in_entity"):
             roles += [(role, name) for name in getattr(self, role)]
         roles += [("parties", name) for names in self.parties for name in names]
-        if not all(self.parties):
-            raise ValueError("a set in parties is empty; name the columns that the party holds, or leave it out")
+        yield not all(self.parties), "a set in parties is empty; name the columns that the party holds, or leave it out"
         for role, name in roles:
-            if name is None:
-                continue
-            if name not in self.columns:
+            if name is not None and name not in self.columns:
                 raise ValueError(f"{role}={name!r} is not a column; {nearest(name, self.columns)}")
-            if self.columns[name].drop:
-                raise ValueError(f"{role}={name!r} is dropped; keep the column or choose another")
-        self._check_entity()
-        if self.target is not None and self.target not in self.learned:
-            raise ValueError(
-                f"target={self.target!r} is an identifier, personal or text; choose a column that is learned"
+            dropped = name is not None and self.columns[name].drop
+            yield dropped, f"{role}={name!r} is dropped; keep the column or choose another"
+        if self.entity is None:
+            for key in ("max_rows_per_unit", "constant_in_entity", "order", "nondecreasing_in_entity"):
+                is_set = getattr(self, key) != type(self).model_fields[key].default
+                yield is_set, f"{key} needs an entity; name the entity column or leave it out"
+        else:
+            entity = self.columns[self.entity]
+            yield not entity.is_identifier, f"entity={self.entity!r} must be of kind identifier"
+            yield entity.missing, f"entity={self.entity!r} may not be missing; give every row its entity"
+        for name in self.constant_in_entity:
+            yield (
+                name not in self.learned and not self.columns[name].is_personal,
+                f"constant_in_entity={name!r} is an identifier or text; choose columns that are learned or personal",
             )
-        self._check_task()
-        check(self.constraints, self.columns)
-        self._check_histories()
-        self._check_keys()
-        check_modeled(self)
-        return self
-
-    def _check_parts(self) -> None:
-        for source, names in self.written.items():
-            parts = [self.columns[name].part for name in names]
-            whole = [part for part in parts if part is not None]
-            if not whole:
-                continue
-            forms, places = {part.form for part in whole}, sorted(part.place for part in whole)
-            if len(whole) < len(parts) or len(forms) > 1 or places != [*range(whole[0].form.count("{}"))]:
-                raise ValueError(
-                    f"columns={list(names)} are parts of column={source!r}, which has one form, and one of them for "
-                    "each {} of it; correct part in the schema, or drop all of them"
-                )
-
-    def _check_task(self) -> None:
+        yield (
+            self.target is not None and self.target not in self.learned,
+            f"target={self.target!r} is an identifier, personal or text; choose a column that is learned",
+        )
         if self.task is None:
             return
         if self.target is None:
             raise ValueError(f"task={self.task!r} needs a target; name the column that a model would predict")
-        column, is_regression = self.columns[self.target], self.task == "regression"
-        if self.task not in column.tasks:
-            raise ValueError(
-                f"task={self.task!r} needs {'numbers or times' if is_regression else 'classes'}: "
-                f"target={self.target!r} is of kind {column.kind}; leave task out, or declare the column as "
-                f"{'integer or real' if is_regression else 'categorical'}"
-            )
+        target, is_regression = self.columns[self.target], self.task == "regression"
+        yield (
+            self.task not in target.tasks,
+            f"task={self.task!r} needs {'numbers or times' if is_regression else 'classes'}: target={self.target!r} is "
+            f"of kind {target.kind}; leave task out, or declare the column as "
+            f"{'integer or real' if is_regression else 'categorical'}",
+        )
 
-    def _check_columns(self) -> None:
-        if not self.columns:
-            raise ValueError("a schema needs at least one column")
-        if "" in self.columns:
-            raise ValueError("a column name is empty; name every column")
-        for name, column in self.columns.items():
-            if not is_plain(name):
-                raise ValueError(
-                    f"a column name holds no NUL character and no half of a surrogate pair: column={name!r} does; "
-                    "rename it"
-                )
-            for other in getattr(column, "rises_with", None) or ():
-                if other not in self.columns or not self.columns[other].is_learned:
-                    raise ValueError(f"column={name!r} rises with {other!r}, which is no learned column; take it out")
-            if not {"", *self.missing_values}.isdisjoint(column.spellings):
-                raise ValueError(
-                    f"column={name!r} lists a text that stands for a missing value (the empty one, or one of "
-                    "missing_values); set missing = true for the column and take the text off its list"
-                )
-
-    def _check_keys(self) -> None:
-        within = list[int]()
-        for position, key in enumerate(self.constraints):
-            if key.proposed is not None and self.status == "declared":
-                raise ValueError(
-                    f"constraints.{position} is a proposal, and a declared schema holds none; take its key proposed "
-                    "out, which asserts the constraint, or the constraint as a whole"
-                )
-            if isinstance(key, Steps) and self.order is None:
-                raise ValueError(
-                    f"constraints.{position}: steps are from row to row, and the schema names no order; name it"
-                )
-            if not isinstance(key, Unique):
-                continue
-            within += [position] * (self.entity in key.columns)
-            for name in key.columns:
-                if self.columns[name].is_identifier and name != self.entity:
-                    raise ValueError(
-                        f"constraints.{position}: column={name!r} is of kind identifier, which never repeats by "
-                        "itself; take it out of the key"
-                    )
-            if key.columns == (self.entity,):
-                raise ValueError(
-                    f"constraints.{position}: an entity may have several rows, so that column={self.entity!r} repeats; "
-                    "name the columns that tell its rows apart, too"
-                )
-        if len(within) > 1:
-            raise ValueError(
-                f"constraints.{within[1]} is a second key with entity={self.entity!r}, and rows are dealt to entities "
-                "for one key; keep one"
-            )
-
-    def _check_entity(self) -> None:
-        if self.entity is None:
-            for key in ("max_rows_per_unit", "constant_in_entity", "order", "nondecreasing_in_entity"):
-                if getattr(self, key) != type(self).model_fields[key].default:
-                    raise ValueError(f"{key} needs an entity; name the entity column or leave it out")
-        elif not self.columns[self.entity].is_identifier:
-            raise ValueError(f"entity={self.entity!r} must be of kind identifier")
-        elif self.columns[self.entity].missing:
-            raise ValueError(f"entity={self.entity!r} may not be missing; give every row its entity")
-        for name in self.constant_in_entity:
-            if name not in self.learned and not self.columns[name].is_personal:
-                raise ValueError(
-                    f"constant_in_entity={name!r} is an identifier or text; choose columns that are learned or personal"
-                )
-
-    def _check_histories(self) -> None:
-        """The order of an entity's rows, and the columns that never fall in it."""
-        if self.nondecreasing_in_entity and self.order is None:
-            raise ValueError("nondecreasing_in_entity needs an order; name the column by which rows follow each other")
+    def _history_rules(self) -> Iterator[tuple[object, str]]:
+        """Of the order of an entity's rows, and the columns that never fall in it."""
+        yield (
+            self.nondecreasing_in_entity and self.order is None,
+            "nondecreasing_in_entity needs an order; name the column by which rows follow each other",
+        )
         growing = [("nondecreasing_in_entity", name) for name in self.nondecreasing_in_entity]
         for role, name in growing if self.order is None else [("order", self.order), *growing]:
-            column = self.columns[name]
+            column, what = self.columns[name], f"{role}={name!r}"
             orders_alone = role == "order" and column.is_identifier and name != self.entity
-            if not orders_alone and (name not in self.modeled or not column.is_quantity):
-                raise ValueError(
-                    f"{role}={name!r} has no values that follow each other: it is of kind {column.kind}, or computed; "
-                    "name a date, a time or a number"
+            yield (
+                not orders_alone and (name not in self.modeled or not column.is_quantity),
+                f"{what} has no values that follow each other: it is of kind {column.kind}, or computed; name a date, "
+                "a time or a number",
+            )
+            yield column.missing, f"{what} may not be missing; fill it in, or name another column"
+            yield (
+                name in self.constant_in_entity,
+                f"{what} is in constant_in_entity, too; take it out of one of the two",
+            )
+        yield (
+            self.order in self.nondecreasing_in_entity,
+            f"order={self.order!r} never falls by itself; take it out of nondecreasing_in_entity",
+        )
+
+    def _key_rules(self) -> Iterator[tuple[object, str]]:
+        """Of constraints, what rests on the status, the order and the entity."""
+        with_entity = 0
+        for position, key in enumerate(self.constraints):
+            where = f"constraints.{position}"
+            yield (
+                key.proposed is not None and self.status == "declared",
+                f"{where} is a proposal, and a declared schema holds none; take its key proposed out, which asserts "
+                "the constraint, or the constraint as a whole",
+            )
+            yield (
+                isinstance(key, Steps) and self.order is None,
+                f"{where}: steps are from row to row, and the schema names no order; name it",
+            )
+            if not isinstance(key, Unique):
+                continue
+            for name in key.columns:
+                yield (
+                    self.columns[name].is_identifier and name != self.entity,
+                    f"{where}: column={name!r} is of kind identifier, which never repeats by itself; take it out of "
+                    "the key",
                 )
-            if column.missing:
-                raise ValueError(f"{role}={name!r} may not be missing; fill it in, or name another column")
-            if name in self.constant_in_entity:
-                raise ValueError(f"{role}={name!r} is in constant_in_entity, too; take it out of one of the two")
-        if self.order in self.nondecreasing_in_entity:
-            raise ValueError(f"order={self.order!r} never falls by itself; take it out of nondecreasing_in_entity")
+            yield (
+                key.columns == (self.entity,),
+                f"{where}: an entity may have several rows, so that column={self.entity!r} repeats; name the columns "
+                "that tell its rows apart, too",
+            )
+            with_entity += self.entity in key.columns
+            yield (
+                with_entity > 1,
+                f"{where} is a second key with entity={self.entity!r}, and rows are dealt to entities for one key; "
+                "keep one",
+            )
 
     @property
     def unit(self) -> str:
@@ -306,7 +294,6 @@ class Schema(Frozen):
         return self._missing_pairs
 
     def with_missing_pairs(self, pairs: tuple[MissingPair, ...]) -> Self:
-        """The schema with such pairs of columns, as far as it has both."""
         changed = self.model_copy()
         changed._missing_pairs = tuple(pair for pair in pairs if {*pair.columns} <= self.columns.keys())
         return changed
@@ -314,7 +301,9 @@ class Schema(Frozen):
     @property
     def worked_out(self) -> Mapping[str, Any]:
         """Formulas and what columns are modeled as, by the columns that they give, those first that others need."""
-        return worked_out(self)
+        named: dict[str, Any] = dict(modeled_in(self))
+        named |= {each.column: each for each in self.constraints if isinstance(each, Formula)}
+        return {name: named[name] for name in in_order({name: each.parents for name, each in named.items()})}
 
     @property
     def modeled(self) -> tuple[str, ...]:
@@ -329,8 +318,7 @@ class Schema(Frozen):
         compared = [name for each in self.constraints if isinstance(each, Inequality) for name in each.columns]
         named = (self.target, *self.sensitive, self.order, *self.nondecreasing_in_entity, *compared)
         first = [name for name in named if name is not None]
-        modeled = modeled_in(self)
-        stated = [each for each in self.constraints if modeled.keys().isdisjoint(each.columns)]
+        stated = [each for each in self.constraints if modeled_in(self).keys().isdisjoint(each.columns)]
         return equivalents(stated, self.columns, first, self.constant_in_entity)
 
     @property

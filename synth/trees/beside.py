@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from synth.domain import numeric_scale
-from synth.domain.coded_rows import CodedRows
-from synth.domain.discretizer import MISSING, OTHER, Attribute
+from synth.domain import grid
+from synth.domain.discretizer import MISSING, OTHER, Attribute, CodedRows
 from synth.domain.quantile_grid import line_attribute
 from synth.schema.kinds import LineColumn, RealColumn
 from synth.trees.conditional import Codes, Conditional, TrainingColumn
@@ -75,7 +74,7 @@ class Beside:
             ratios = source.scale.drawn(source.scale.ranked(codes, ranks), rng)
             values = positions[source.index][own] * ratios
             products = (ratios != 1) & ~np.isnan(values)
-            values[products] = numeric_scale.settle(values[products], column, np.zeros(0), source.shares, rng)
+            values[products] = grid.settle(values[products], column, np.zeros(0), source.shares, rng)
             drawn[own] = values
         return drawn
 

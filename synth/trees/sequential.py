@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 from threadpoolctl import threadpool_limits
 
-from synth.domain.coded_rows import CodedRows, Evidence
-from synth.domain.discretizer import OTHER, Attribute, Discretizer
+from synth.domain.discretizer import OTHER, Attribute, CodedRows, Discretizer, Evidence
 from synth.schema.kinds import RealColumn
 from synth.trees.beside import Beside, Kin, RareClass, Source, find_kin, fit_rare_class, rare_codes, ratio_features
 from synth.trees.conditional import (

@@ -13,8 +13,7 @@ from evaluate.text import at_most
 from reports import render_html
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
-from synth.dp.schedule import Schedule
-from synth.dp.tradeoff import TradeOff
+from synth.dp.schedule import Schedule, TradeOff
 from synth.schema import build_schema
 from tests.evaluations import altered, conclude, evaluation_of
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from synth.domain.coded_rows import CodedRows, Evidence
-from synth.domain.discretizer import Discretizer
+from synth.domain.discretizer import CodedRows, Discretizer, Evidence
 
 
 def constant(

@@ -12,7 +12,7 @@ import pytest
 import synth
 from synth.declare import assertions
 from synth.domain import Discretizer
-from synth.domain.counted_form import from_counted, to_counted
+from synth.domain.relations import from_counted, to_counted
 from synth.errors import BudgetError, JobError, SchemaError
 from synth.generators import registry
 from synth.generators.fitting.training_data import TrainingTable, counted_source

@@ -21,7 +21,7 @@ from synth.personal.formats import ill_formed, is_card_number, is_iban
 from synth.personal.replacement import DOMAINS, FICTION
 from synth.schema import Schema, build_schema
 from synth.schema.kinds import PersonalColumn
-from synth.schema.kinds.personal import Personal
+from synth.schema.kinds.unlearned import Personal
 from synth.table import conform
 
 

@@ -14,11 +14,11 @@ from synth.dp import schedule as schedules
 from synth.dp.events import Event, GaussianEvent, SelectionEvent, StabilityEvent
 from synth.dp.ledger import Request, open_ledger
 from synth.dp.renyi_curve import RdpCurve
-from synth.dp.schedule import Schedule
-from synth.dp.schedule_file import read_books, to_toml
-from synth.dp.tradeoff import TradeOff
+from synth.dp.schedule import Schedule, TradeOff
+from synth.dp.schedule_file import read_books
 from synth.generators.registry import generator
 from synth.schema import build_schema
+from tests.synth.dp.plans import to_toml
 from tests.understudy.conftest import Ran, Workspace
 
 SECRET = "correct-horse-battery"

@@ -10,7 +10,7 @@ from evaluate.privacy.membership import Scores, area_estimate, rate_estimate
 from evaluate.privacy.membership_attacks import targets_of
 from evaluate.result import Estimate
 from evaluate.tables import Real
-from synth.dp.tradeoff import TradeOff
+from synth.dp.schedule import TradeOff
 from synth.schema import build_schema
 from understudy.run.preflight import Size, beyond_reach, could_pass, unfavorable
 

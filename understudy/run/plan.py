@@ -15,8 +15,7 @@ from evaluate.provenance import ComposedClaim
 from evaluate.tables import SEARCHED
 from evaluate.text import typed_loss
 from synth.dp.renyi_curve import RdpCurve
-from synth.dp.schedule import Schedule
-from synth.dp.tradeoff import TradeOff
+from synth.dp.schedule import Schedule, TradeOff
 from synth.errors import LedgerError
 from synth.generators.base import Generator
 from synth.output import check_new_folder

@@ -36,7 +36,7 @@ from understudy.budget import LEDGER_VARIABLE, Fund
 from understudy.job.spec import composed
 
 if TYPE_CHECKING:
-    from synth.dp.tradeoff import TradeOff
+    from synth.dp.schedule import TradeOff
 
 
 WEAK_EPSILON = 10.0

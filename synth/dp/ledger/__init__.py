@@ -14,7 +14,6 @@ operations.
 """
 
 from synth.dp.ledger.ledger import Ledger, open_ledger
-from synth.dp.ledger.records import Holding, LedgerEntry, Request, Reservation
-from synth.dp.ledger.state import Damage
+from synth.dp.ledger.records import Damage, Holding, LedgerEntry, Request, Reservation
 
 __all__ = ["Damage", "Holding", "Ledger", "LedgerEntry", "Request", "Reservation", "open_ledger"]

@@ -17,17 +17,20 @@ import sqlalchemy as sa
 
 from synth.dp.ledger.records import (
     MAX_WORDS,
+    Damage,
     Holding,
     LedgerEntry,
+    LedgerState,
     Request,
     Reservation,
     canonical,
     chained,
+    check_total,
     checked_total,
     curve_content,
     named,
+    unknown,
 )
-from synth.dp.ledger.state import Damage, LedgerState, check_total, unknown
 from synth.dp.ledger.store import PATIENCE_S, Store, add, entries_after, entry_at, parsed
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.statement import LedgerNote
@@ -107,7 +110,7 @@ class Ledger:
                     f"only a reservation in use can be charged again, and token={token!r} is "
                     f"{reservation.state}; reserve anew for another fit"
                 )
-            check_total(pen.books.accounts[reservation.dataset, reservation.unit], [curve], "this charge")
+            check_total(pen.books.accounts[reservation.dataset, reservation.unit], [curve])
             pen.follow("charged", reservation, content)
         return self._books.reservation(token)
 
@@ -217,13 +220,11 @@ class _Pen:
     added: list[LedgerEntry]
 
     def add(self, kind: str, key: tuple[str, str], token: str, body: str) -> None:
-        """Chain one more entry to the last."""
         entry = chained(self.added[-1] if self.added else self.books.last, _now(), kind, key, token, body)
         add(self.connection, entry)
         self.added.append(entry)
 
     def follow(self, kind: str, reservation: Reservation, content: Mapping[str, Any]) -> None:
-        """Chain one more entry about a reservation."""
         self.add(kind, (reservation.dataset, reservation.unit), reservation.token, canonical(content))
 
 

@@ -7,7 +7,6 @@ sentence that quotes nothing of the address or of the driver's message.
 """
 
 import contextlib
-import importlib.util
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +29,6 @@ CONNECT_S = 10  # seconds that a PostgreSQL server has to answer
 FORMS = 'a ledger is named by a path, by "sqlite:///path" or by "postgresql://user@host/database"'
 _AGAIN = "then try again: the same token counts once"
 _BUSY = f"others kept it locked for too long; let them end, {_AGAIN}"
-_FORBIDDEN = "its database forbids the entry; only add to a ledger through this project"
 _SQLITE = {
     **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), _BUSY),
     sqlite3.SQLITE_FULL: f"its disk is full; make room there, {_AGAIN}",
@@ -39,17 +37,13 @@ _SQLITE = {
         "it cannot be opened or written; check the name and the permissions of the file and its folder",
     ),
     sqlite3.SQLITE_NOTADB: "it is not a SQLite database; name another file",
-    sqlite3.SQLITE_CONSTRAINT: _FORBIDDEN,
 }
 _POSTGRES = {
     "28": "the server does not let this user in; check user and password",
-    "3D": "the server has no such database; create it first",
     "42501": "this user may not read or write it; grant SELECT and INSERT, and CREATE for opening the first total",
     "53": f"the server has no room for another connection or its disk is full; wait or make room, {_AGAIN}",
     "55P03": _BUSY,
     "57": f"the server was stopped or ended the request; start it, {_AGAIN}",
-    "25006": "the server takes no writes; name the primary server",
-    "23": _FORBIDDEN,
 }
 _UNREACHED = f"the server cannot be reached or refused user or password; check address, user and server, {_AGAIN}"
 TABLE = "understudy_ledger"
@@ -84,8 +78,6 @@ _GUARD_FUNCTION = (
 
 @dataclass(frozen=True)
 class LedgerAddress:
-    """The address of a ledger."""
-
     url: URL
     patience_s: float = PATIENCE_S
 
@@ -115,16 +107,13 @@ class LedgerAddress:
         options: dict[str, Any] = {"client_encoding": "utf8"}
         if "connect_timeout" not in self.url.query:
             options["connect_timeout"] = CONNECT_S
-        missing = missing_extra("a PostgreSQL ledger", "postgres")
-        if importlib.util.find_spec("psycopg") is None:
-            raise missing
         try:
             # What is read under the lock must be newer than the lock: a database may set another isolation by default.
             return sa.create_engine(
                 self.url, poolclass=NullPool, connect_args=options, isolation_level="READ COMMITTED"
             )
-        except ImportError:  # psycopg without the library it speaks through
-            raise missing from None
+        except ImportError:  # no psycopg, or one without the library it speaks through
+            raise missing_extra("a PostgreSQL ledger", "postgres") from None
 
 
 def parsed(text: str, patience_s: float = PATIENCE_S) -> LedgerAddress:
@@ -191,7 +180,7 @@ def errors_in_words(address: LedgerAddress) -> Iterator[None]:
         yield
     except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
         reason = _reason(error)
-    if reason:
+    if reason:  # outside, so that no traceback holds the driver's message
         raise LedgerError(f"the ledger at {address.shown!r} cannot be used: {reason}") from None
 
 
@@ -209,8 +198,6 @@ def _reason(error: Exception) -> str:
 
 
 class Store:
-    """Transactions on the table at an address."""
-
     def __init__(self, address: LedgerAddress) -> None:
         self.address = address
         self._engine = address.engine()
@@ -243,20 +230,18 @@ class Store:
         path = self.address.path
         if path is None:
             return
+        shown, fault = repr(str(path)), ""
         try:
             if path.is_dir():
-                raise LedgerError(f"a ledger is a file: {str(path)!r} is a folder; name a file in it")
-            if not path.exists() and not may_make:
-                raise LedgerError(
-                    f"there is no ledger at {str(path)!r}; check the name, or `understudy ledger open` one"
-                )
-            if not path.absolute().parent.is_dir():
-                raise LedgerError(f"the folder of the ledger {str(path)!r} does not exist; create it first")
+                fault = f"a ledger is a file: {shown} is a folder; name a file in it"
+            elif not path.exists() and not may_make:
+                fault = f"there is no ledger at {shown}; check the name, or `understudy ledger open` one"
+            elif not path.absolute().parent.is_dir():
+                fault = f"the folder of the ledger {shown} does not exist; create it first"
         except PermissionError:
-            raise LedgerError(
-                f"the ledger {str(path)!r} cannot be opened; check the name and the permissions of the file and its "
-                "folder"
-            ) from None
+            fault = f"the ledger {shown} cannot be opened; check the permissions of the file and its folder"
+        if fault:
+            raise LedgerError(fault)
 
     def _lock(self, connection: sa.Connection) -> None:
         if connection.dialect.name == "postgresql":

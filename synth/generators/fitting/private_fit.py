@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 from synth.domain import Discretizer, dp_bounds
-from synth.domain.constraint_checks import determined
 from synth.domain.density import expected_counts, posterior_means
 from synth.domain.discretizer import OTHER, Attribute, regroup
+from synth.domain.relations import determined
 from synth.dp.budget import Budget
 from synth.dp.events import (
     Event,

@@ -29,10 +29,9 @@ from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
 from synth.errors import JobError, nearest
 from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, estimate, sample
-from synth.marginals.factor import shape_of
+from synth.marginals.factor import MEAN_ABSOLUTE, shape_of
 from synth.marginals.junction_tree import cells_with_one_more
 from synth.marginals.latent_class_estimation import ClassEstimation
-from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.schema import Schema
 
 Weight = Annotated[float, Field(strict=True, gt=0, le=1000)]

@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 
 from synth.chunks import mix
 from synth.domain import Attribute, Discretizer, dp_bounds
-from synth.domain.counted_form import to_counted
 from synth.domain.counts import ByEach, SpooledTable, in_batches
+from synth.domain.relations import to_counted
 from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import system_words
 from synth.errors import JobError
 from synth.infer.relations import with_modeled
 from synth.marginals import Measurement
-from synth.marginals.measurement import estimate_total
+from synth.marginals.factor import estimate_total
 from synth.neural.encoding import Columns, Encoded, Layout
 from synth.row_hash import content_hashes, entity_codes, entity_hashes
 from synth.row_order import histories_of, rows_before

@@ -22,18 +22,18 @@ import pandas as pd
 from synth.chunks import Part
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique, combinations_of_held
 from synth.constraints.kinds import Value
-from synth.domain import Discretizer, numeric_scale
-from synth.domain.constraint_checks import (
+from synth.domain import Discretizer, grid
+from synth.domain.discretizer import MISSING, OTHER, Attribute
+from synth.domain.relations import (
     broken,
     canonical,
     compares_days,
     compute,
     determined,
+    from_counted,
     key_hashes,
     on_one_line,
 )
-from synth.domain.counted_form import from_counted
-from synth.domain.discretizer import MISSING, OTHER, Attribute
 from synth.errors import ModelError
 from synth.marginals.factor import Factor
 from synth.marginals.junction_tree import cells_with_one_more
@@ -117,8 +117,8 @@ def _extent(attribute: Attribute, *, by_day: bool) -> tuple[np.ndarray, np.ndarr
     first, last = edges[:-1], np.nextafter(edges[1:], -np.inf)
     if unit is not None:
         # As `numeric_scale.draw` finds the values within a cell.
-        first = np.ceil(numeric_scale.ratio(first, unit))
-        last = np.maximum(first, np.ceil(numeric_scale.ratio(edges[1:], unit)) - 1)
+        first = np.ceil(grid.ratio(first, unit))
+        last = np.maximum(first, np.ceil(grid.ratio(edges[1:], unit)) - 1)
     least, greatest = np.full(attribute.size, np.inf), np.full(attribute.size, -np.inf)
     starts, ends = (_on_one_line(line, column, by_day=by_day) for line in (first, last))
     # A value beside the line, as a missing one, breaks no order.
@@ -130,7 +130,7 @@ def _extent(attribute: Attribute, *, by_day: bool) -> tuple[np.ndarray, np.ndarr
 def _on_one_line(drawn: np.ndarray, column: Any, *, by_day: bool) -> np.ndarray:
     """Where on the line of comparisons values are that `numeric_scale.draw` may give, rounded as values are."""
     if column.unit is not None:
-        drawn = np.clip(drawn, -numeric_scale.LARGEST, numeric_scale.LARGEST).astype(np.int64)
+        drawn = np.clip(drawn, -grid.LARGEST, grid.LARGEST).astype(np.int64)
     values = column.values(drawn, np.zeros(len(drawn), dtype=bool))
     return on_one_line(column.ordinary(values), column, by_day=by_day)
 

@@ -13,18 +13,17 @@ from numpy.typing import NDArray
 
 from synth.distribution import missing_extra
 from synth.domain import Discretizer
-from synth.domain.coded_rows import CodedRows, Evidence
 from synth.domain.copula import FITTED_ROWS, Copula
 from synth.domain.counts import MARK, fine
-from synth.domain.discretizer import Attribute
+from synth.domain.discretizer import Attribute, CodedRows, Evidence
 from synth.dp.statement import PrivacyStatement
 from synth.generators.models.constraints import structural_zeros
 from synth.generators.models.known_rows import Candidates, accept_by_weight
 from synth.generators.models.model import Arrays, Content, TableModel, facts_of
 from synth.marginals import LatentClasses, MarkovRandomField, sample, sample_classes
-from synth.marginals.conditional_sampling import row_groups, sample_given
+from synth.marginals.distributions import CLASS_SHARES
 from synth.marginals.factor import CELLS_A_MB
-from synth.marginals.latent_classes import CLASS_SHARES
+from synth.marginals.sampling import row_groups, sample_given
 from synth.neural.encoding import BinnedEncoding, ModalEncoding
 from synth.schema import Schema
 

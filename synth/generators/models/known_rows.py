@@ -17,8 +17,7 @@ import pandas as pd
 from synth.chunks import Part
 from synth.constraints import Formula, Unique
 from synth.domain import Discretizer
-from synth.domain.constraint_checks import broken, canonical
-from synth.domain.counted_form import to_counted
+from synth.domain.relations import broken, canonical, to_counted
 from synth.errors import JobError, nearest
 from synth.generators.models.constraints import REJECTED, Keys, completed, with_dependents
 from synth.marginals.sampling import round_counts

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from synth import identifiers, personal
 from synth.chunks import Part
 from synth.constraints import Unique
-from synth.domain.constraint_checks import repeated
+from synth.domain.relations import repeated
 from synth.errors import JobError, ModelError, OutputError
 from synth.generators.models.constraints import REJECTED
 from synth.generators.models.known_rows import GIVEN, WAYS, Balance

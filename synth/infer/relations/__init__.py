@@ -16,8 +16,7 @@ from pydantic import ValidationError
 from synth.constraints import Constraint, FixedCombinations, Formula
 from synth.constraints.expression import Unit, parse, written
 from synth.constraints.kinds import operands_of
-from synth.domain.constraint_checks import broken
-from synth.domain.counted_form import usual_category
+from synth.domain.relations import broken, usual_category
 from synth.infer.facts import facts_of
 from synth.infer.look import look
 from synth.infer.numeric import integer, real

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from synth.constraints import Inequality
-from synth.domain.constraint_checks import compares_days
+from synth.domain.relations import compares_days
 from synth.infer.relations.evidence import ENOUGH, percent
 from synth.infer.relations.lines import DAY, Lines
 

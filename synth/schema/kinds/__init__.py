@@ -13,18 +13,11 @@ from typing import Annotated, Any
 from pydantic import Field, GetCoreSchemaHandler
 
 from synth.schema.kinds.base import AnyColumn, LineColumn
-from synth.schema.kinds.boolean import BooleanColumn
-from synth.schema.kinds.categorical import CategoricalColumn
-from synth.schema.kinds.clock import ClockColumn
-from synth.schema.kinds.date import DateColumn
-from synth.schema.kinds.datetime import DatetimeColumn
-from synth.schema.kinds.duration import DurationColumn
-from synth.schema.kinds.identifier import IdentifierColumn
-from synth.schema.kinds.integer import IntegerColumn
-from synth.schema.kinds.personal import PersonalColumn
-from synth.schema.kinds.real import RealColumn
-from synth.schema.kinds.text import TextColumn
-from synth.schema.kinds.weight import WeightColumn
+from synth.schema.kinds.categorical import BooleanColumn, CategoricalColumn
+from synth.schema.kinds.moments import DateColumn, DatetimeColumn
+from synth.schema.kinds.number import IntegerColumn, RealColumn, WeightColumn
+from synth.schema.kinds.spans import ClockColumn, DurationColumn
+from synth.schema.kinds.unlearned import IdentifierColumn, PersonalColumn, TextColumn
 
 _SHIPPED: tuple[type[AnyColumn], ...] = (
     IntegerColumn, RealColumn, WeightColumn, CategoricalColumn, BooleanColumn, DateColumn, DatetimeColumn, ClockColumn,

@@ -1,6 +1,6 @@
 """What all kinds of columns have in common: their public fields, and what the rest of the product asks of a column.
 
-A kind is one file: its fields, and its own answers to these questions. Nobody else asks for its class.
+A kind is a class with its fields, and its own answers to these questions. Nobody else asks for that class.
 """
 
 import itertools
@@ -160,17 +160,13 @@ class AnyColumn(Frozen):
         if self.measures_spikes:
             rest = self.model_copy(update={"measure_spikes": False}).asserted()
             return f"{rest}; frequent values are not asserted: a private fit measures them under its budget"
-        return self._asserted("may be missing" if self.missing else "never missing") + self._form_words
+        told = self.model_dump(exclude_defaults=True, include={*_FORM})
+        forms = ", ".join(f"{name}={value!r}" for name, value in told.items())
+        how = f"; {forms}: how it is written is public, too" if forms else ""
+        return self._asserted("may be missing" if self.missing else "never missing") + how
 
     def _asserted(self, often: str) -> str:
         raise NotImplementedError
-
-    @property
-    def _form_words(self) -> str:
-        """How cells are written, where it is not as usual."""
-        told = self.model_dump(exclude_defaults=True, include={*_FORM})
-        forms = [f"{name}={value!r}" for name, value in told.items()]
-        return f"; {', '.join(forms)}: how it is written is public, too" if forms else ""
 
     def read_off(self) -> list[tuple[str, str]]:
         """Parts that may have been read off the values of a table, and what each may tell."""
@@ -188,9 +184,7 @@ class MeasurableColumn(AnyColumn):
     @model_validator(mode="before")
     @classmethod
     def _domain(cls, content: Any) -> Any:
-        if not isinstance(content, Mapping):
-            return content
-        if content.get("measure") is not True:
+        if not isinstance(content, Mapping) or content.get("measure") is not True:
             return content
         for key in ("bins", "spikes", "below", "above"):
             if content.get(key):
@@ -204,7 +198,6 @@ class MeasurableColumn(AnyColumn):
 
     @property
     def is_measured(self) -> bool:
-        """True if bounds or categories are not declared but to be measured."""
         return self.measure
 
     @property
@@ -269,7 +262,6 @@ class LineColumn(MeasurableColumn):
 
     @property
     def span(self) -> tuple[float, float]:
-        """The positions of the bounds."""
         low, high = self.bounds
         return self.position(low), self.position(high)
 
@@ -372,7 +364,6 @@ class LineColumn(MeasurableColumn):
 
     @property
     def domain_words(self) -> str:
-        """The bounds."""
         return " to ".join(end.isoformat() if hasattr(end, "isoformat") else str(end) for end in self.bounds)
 
     @property
@@ -381,23 +372,17 @@ class LineColumn(MeasurableColumn):
         every = [f"that days are of one kind ({each})"] if (each := getattr(self, "every", None)) else []
         return ["these limits"] + ["bins"] * bool(getattr(self, "bins", ())) + every
 
-    @property
-    def beside_words(self) -> str:
-        listed = ", ".join(map(str, (*self.below, *self.above)))
-        return f" or, apart from these, one of: {listed}" if listed else ""
-
     def _asserted_domain(self, often: str) -> str:
         *first, last = self.limit_words
         limits = f"{', '.join(first)} and {last}" if first else last
-        value = range_words(self.noun, self.bounds) + self.beside_words
+        beside = ", ".join(map(str, (*self.below, *self.above)))
+        value = range_words(self.noun, self.bounds) + (f" or, apart from these, one of: {beside}" if beside else "")
         return f"every value is {value}, {often}, and {limits} are {NOT_READ_OFF}"
 
     def read_off(self) -> list[tuple[str, str]]:
-        """The bounds, and what is beside them."""
         told = ("the values below and above the bounds", "the rarest may be one unit's own")
         return [("the bounds", "each may be one unit's own")] + [told] * bool(self.below or self.above)
 
 
 def range_words(noun: str, bounds: tuple[Any, Any]) -> str:
-    """A value within bounds, in words."""
     return f"{noun} from {bounds[0]} to {bounds[1]}"

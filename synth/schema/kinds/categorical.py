@@ -1,11 +1,11 @@
-"""Categories: one of a known list of values, or of a list that is measured."""
+"""Categories: one of a known list of values, or of a list that is measured; and true or false."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from synth.schema.kinds.base import NOT_READ_OFF, MeasurableColumn, TaskKind
+from synth.schema.kinds.base import NOT_READ_OFF, AnyColumn, MeasurableColumn, TaskKind
 from synth.schema.kinds.number import INT64, whole_numbers_of
 from synth.validation import require_plain
 
@@ -87,7 +87,6 @@ class CategoricalColumn(MeasurableColumn):
 
     @property
     def noun(self) -> str:
-        """One category to measure."""
         return "a whole number" if self.whole_numbers else "a text"
 
     def allows(self, value: Any) -> bool:
@@ -105,3 +104,31 @@ class CategoricalColumn(MeasurableColumn):
 
     def read_off(self) -> list[tuple[str, str]]:
         return [("the categories", "the rarest may be one unit's own")] if self.categories else []
+
+
+class BooleanColumn(AnyColumn):
+    """True or false; `tokens` are how a text file writes them, false first."""
+
+    is_categorical: ClassVar[bool] = True
+    is_boolean: ClassVar[bool] = True
+    tasks: ClassVar[tuple[TaskKind, ...]] = ("classification",)
+    kind: Literal["boolean"] = "boolean"
+    tokens: tuple[str, str] = Field(default=("False", "True"), description="Texts of a file for false and true.")
+
+    def rules(self) -> Iterator[tuple[object, str]]:
+        require_plain("tokens", self.tokens)
+        yield self.tokens[0] == self.tokens[1], "tokens are equal; give false and true a text each"
+
+    @property
+    def levels(self) -> tuple[Any, ...]:
+        return (False, True)
+
+    @property
+    def spellings(self) -> tuple[Any, ...]:
+        return self.tokens
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, bool)
+
+    def _asserted(self, often: str) -> str:
+        return f"every value is true or false, {often}, and that is public knowledge"

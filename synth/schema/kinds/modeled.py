@@ -5,14 +5,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, WithJsonSchema, field_serializer, field_validator, model_validator
 
-from synth.constraints.expression import Expression, Unit, names, needs, parse
-from synth.constraints.kinds import EXPRESSION, UNIT, Value, operands_of
+from synth.constraints.expression import Unit, needs, parse
+from synth.constraints.kinds import EXPRESSION, UNIT, Expressed, Value, operands_of
 from synth.validation import Frozen
 
 _SHOWN = 8  # pairs of categories that are shown
 
 
-class Modeled(Frozen):
+class Modeled(Expressed, Frozen):
     """What is counted and learned in place of a column's own value; it costs nothing, as all of it is declared.
 
     The column is the formula and what is left of it: exactly, in every row. Where an operand is missing, it is missing,
@@ -56,8 +56,7 @@ class Modeled(Frozen):
     @field_validator("column", mode="before")
     @classmethod
     def _number(cls, column: Any) -> Any:
-        from synth.schema.kinds.integer import IntegerColumn
-        from synth.schema.kinds.real import RealColumn
+        from synth.schema.kinds.number import IntegerColumn, RealColumn
 
         kinds: dict[str, Any] = {"integer": IntegerColumn, "real": RealColumn}
         if column is None or isinstance(column, tuple(kinds.values())):
@@ -85,32 +84,14 @@ class Modeled(Frozen):
         return self
 
     @property
-    def parsed(self) -> Expression | None:
-        """The expression as a tree."""
-        return None if self.expression is None else parse(self.expression)
-
-    @property
-    def operands(self) -> tuple[str, ...]:
-        """The columns that the value is worked out from, in the row itself or in the one before it, each once."""
-        parsed = self.parsed
-        return () if parsed is None else operands_of(parsed)
-
-    @property
     def parents(self) -> tuple[str, ...]:
         """The columns of the same row that the value is worked out from."""
-        parsed = self.parsed
-        named = () if parsed is None else tuple(dict.fromkeys(names(parsed)))
-        return named if self.by is None else (self.by,)
+        return super().parents if self.by is None else (self.by,)
 
     @property
     def needed(self) -> frozenset[str]:
         """The columns, and "before()", of which none may be missing for a value; a category that is said needs none."""
         return frozenset() if self.parsed is None or self.usual else needs(self.parsed)
-
-    @property
-    def looks_back(self) -> bool:
-        """True if the row before is needed."""
-        return self.parsed is not None and any(names(self.parsed, before=True))
 
     def __str__(self) -> str:
         if self.usual:

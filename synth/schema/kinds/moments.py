@@ -1,14 +1,16 @@
-"""What dates and times have in common: the calendar, their text form, and microseconds since 1970."""
+"""Dates and points in time: the calendar, their text forms, and microseconds since 1970."""
 
 import datetime as dt
 import re
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from pydantic import Field, field_validator
 
+from synth.errors import nearest
 from synth.schema.kinds.base import ABOVE, BELOW, MOST_BESIDE, LineColumn
+from synth.schema.kinds.number import BOUNDS
 
 MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "day": 24 * 3600 * 10**6}
 """Of each precision."""
@@ -78,8 +80,6 @@ def _part(flag: str, letter: str, moment: dt.datetime) -> str:
 
 
 class TimeColumn(LineColumn):
-    """A date or a time."""
-
     is_time: ClassVar[bool] = True
     below: tuple[dt.datetime | dt.date | str, ...] = Field(default=(), max_length=MOST_BESIDE, description=BELOW)
     above: tuple[dt.datetime | dt.date | str, ...] = Field(default=(), max_length=MOST_BESIDE, description=ABOVE)
@@ -168,3 +168,155 @@ class TimeColumn(LineColumn):
 
     def show(self, count: int) -> str:
         return str(self.plain(EPOCH + dt.timedelta(microseconds=count * self.micros)))
+
+
+Every = Literal["month", "month end", "quarter", "quarter end", "year", "year end"]
+MONTHS = {"month": 1, "quarter": 3, "year": 12}
+LEAST_DAYS = 6  # different days from which on it is no chance that all are first, or last, ones
+
+
+def number_of(days: np.ndarray, every: Every) -> np.ndarray:
+    """The number of the month, quarter or year whose first, or last, day is the latest by then; shape (n,)."""
+    months = (days + np.timedelta64(int(every.endswith("end")), "D")).astype("datetime64[M]").astype(np.int64)
+    return np.asarray(months // MONTHS[every.split()[0]])
+
+
+def day_of(numbers: np.ndarray, every: Every) -> np.ndarray:
+    """That day: datetime64[D], shape (n,)."""
+    days = (numbers * MONTHS[every.split()[0]]).astype("datetime64[M]").astype("datetime64[D]")
+    return np.asarray(days - np.timedelta64(int(every.endswith("end")), "D"))
+
+
+def every_of(days: np.ndarray) -> Every | None:
+    """What all of these days are the first, or the last, of: the longest. `days`: datetime64[D]; *Sensitive*."""
+    days = np.unique(days)
+    regular = [each for each in get_args(Every) if (day_of(number_of(days, each), each) == days).all()]
+    return regular[-1] if regular and len(days) >= LEAST_DAYS else None
+
+
+class DateColumn(TimeColumn):
+    """A day without a time."""
+
+    is_date: ClassVar[bool] = True
+    per_position: ClassVar[int] = DAY
+    noun: ClassVar[str] = "a day"
+    kind: Literal["date"] = "date"
+    bounds: tuple[dt.date, dt.date] = Field(description=BOUNDS)
+    format: str = Field(default="%Y-%m-%d", description="strptime format of the text form; `%-d`: a day without zero.")
+    timezone: str | None = Field(default=None, description="IANA name of the zone whose midnights stand for the days.")
+    every: Every | None = Field(default=None, description="Every value is the first day, or the last, of such a time.")
+    bins: tuple[dt.date, ...] = Field(
+        default=(), description="Edges of public bins, ascending; first and last bound them."
+    )
+
+    @classmethod
+    def widest(cls, content: Mapping[str, Any]) -> tuple[dt.date, dt.date]:
+        low, high = NANOSECONDS if "[ns" in str(content.get("dtype")) else (dt.datetime.min, dt.datetime.max)
+        return low.date(), high.date()
+
+    @property
+    def micros(self) -> int:
+        return DAY
+
+    @property
+    def rhythm(self) -> Every | None:
+        """What values are the first days of; a form without a day says so, too."""
+        return self.every or (None if re.search("%-?d", self.format) else "month")
+
+    def values(self, counts: np.ndarray, missing: np.ndarray) -> Any:
+        series = super().values(counts, missing)
+        if (every := self.rhythm) is None:
+            return series
+        days = series.to_numpy().astype("datetime64[D]")
+        low, high = (np.array(end, dtype="datetime64[D]") for end in self.bounds)
+        numbers = number_of(days, every)
+        numbers += days - day_of(numbers, every) > day_of(numbers + 1, every) - days
+        first = number_of(low, every)
+        numbers = np.clip(numbers, first + (day_of(first, every) < low), number_of(high, every))
+        is_beside = missing | (days < low) | (days > high)
+        return series.where(is_beside, day_of(numbers, every).astype("datetime64[us]"))
+
+    def in_zone(self, series: Any) -> Any:
+        return series.dt.tz_localize(
+            self.timezone, ambiguous=np.ones(len(series), dtype=bool), nonexistent="shift_forward"
+        )
+
+    def plain(self, value: Any) -> dt.date:
+        day: dt.date = value.date()
+        return day
+
+
+class DatetimeColumn(TimeColumn):
+    """A point in time. `timezone` is `None` (wall clock), an IANA name, or "mixed" (each value has its own offset)."""
+
+    per_position: ClassVar[int] = 1
+    kind: Literal["datetime"] = "datetime"
+    bounds: tuple[dt.datetime, dt.datetime] = Field(description="Wall clock without a zone; UTC when there is one.")
+    format: str | None = Field(default=None, description="strptime format of the text form; left out: ISO 8601.")
+    timezone: str | None = Field(
+        default=None, description='An IANA name, or "mixed": each value has its own offset. Left out: wall clock.'
+    )
+    precision: Literal["us", "ms", "s", "min", "h", "day"] = Field(default="s", description="Of every value.")
+
+    @classmethod
+    def widest(cls, content: Mapping[str, Any]) -> tuple[dt.datetime, dt.datetime]:
+        zone = content.get("timezone")
+        if "[ns" in str(content.get("dtype")):
+            return NANOSECONDS
+        room = dt.timedelta(days=0 if zone is None else 1)
+        # Before that, pandas cannot turn times of a named zone into objects: it crashes.
+        low = dt.datetime.min + room if zone in (None, "mixed") else NANOSECONDS[0]
+        last = dt.datetime.max - room
+        precision = str(content.get("precision"))
+        micros = MICROSECONDS["s"] if precision == "day" else MICROSECONDS.get(precision, MICROSECONDS["s"])
+        return low, last - (last - dt.datetime.min) % dt.timedelta(microseconds=micros)
+
+    @field_validator("bounds")
+    @classmethod
+    def _naive(cls, bounds: tuple[dt.datetime, dt.datetime]) -> tuple[dt.datetime, dt.datetime]:
+        low, high = (b.astimezone(dt.UTC).replace(tzinfo=None) if b.tzinfo else b for b in bounds)
+        return low, high
+
+    def rules(self) -> Iterator[tuple[object, str]]:
+        if self.timezone not in (None, "mixed"):
+            import zoneinfo
+
+            known = zoneinfo.available_timezones()
+            close = nearest(self.timezone, known) if self.timezone not in known else ""
+            remedy = close if close.startswith("did") else 'write one such as "Europe/Paris", or "mixed"'
+            yield self.timezone not in known, f"timezone={self.timezone!r} is not an IANA name; {remedy}"
+        yield from super().rules()
+
+    @property
+    def noun(self) -> str:
+        return f"a time to the {self.precision}"
+
+    @property
+    def zone(self) -> str | None:
+        return self.timezone
+
+    @property
+    def micros(self) -> int:
+        return MICROSECONDS[self.precision]
+
+    def instants(self, series: Any) -> np.ndarray:
+        if self.timezone == "mixed":
+            naive = [v.astimezone(dt.UTC).replace(tzinfo=None) if v is not None else None for v in series]
+            return np.array(naive, dtype="datetime64[us]")
+        return super().instants(series if self.timezone is None else series.dt.tz_convert("UTC").dt.tz_localize(None))
+
+    def plain(self, value: Any) -> dt.datetime:
+        moment: dt.datetime = value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
+        return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
+
+    def values(self, counts: np.ndarray, missing: np.ndarray) -> Any:
+        import pandas as pd
+
+        series = super().values(counts, missing)
+        if self.timezone is None:
+            return series
+        if self.timezone != "mixed":
+            return series.dt.tz_localize("UTC").dt.tz_convert(self.timezone)
+        # DEVIATES: a synthetic value of a mixed column is written in UTC; offsets are not learned.
+        stamps = series.to_numpy().tolist()
+        return pd.Series([None if s is None else s.replace(tzinfo=dt.UTC) for s in stamps], dtype=object)

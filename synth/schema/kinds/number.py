@@ -1,8 +1,8 @@
-"""What all kinds of numbers have in common: bounds, bins, steps and frequent values, and what dtypes hold."""
+"""Numbers: whole ones, those with a fraction, survey weights; their bounds, bins, steps and frequent values."""
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from synth.schema.kinds import number_format
-from synth.schema.kinds.base import ABOVE, BELOW, MOST_BESIDE, LineColumn
+from synth.schema.kinds.base import ABOVE, BELOW, MOST_BESIDE, LineColumn, TaskKind
 from synth.validation import require_plain
 
 INT64 = (-(2**63), 2**63 - 1)
@@ -21,6 +21,7 @@ _EXACT_FLOAT = 2.0**53  # up to this, float64 holds every whole number
 FORMAT = "Text form, as spreadsheets write it, such as `$#,##0.00;($#,##0.00)` or `0.0#%`; left out: digits alone."
 BOUNDS = "Least and greatest value that there may be."
 STEPS = "Numbers that many values are multiples of, coarsest first, each one of the next."
+WIDEST_REAL = (-1e15, 1e15)  # bounds of a real of which nothing is public: float64 still tells its tenths apart
 SPIKES = "Frequent values, ascending: each is told apart from all others, and drawn exactly."
 _MEASURE_SPIKES = "The frequent values are not public: a private fit measures them under its budget."
 
@@ -48,8 +49,6 @@ def exactly_up_to(dtype: str) -> float:
 
 
 class NumericColumn(LineColumn):
-    """The fields of all columns of numbers."""
-
     is_number: ClassVar[bool] = True
     below: tuple[int | float | str, ...] = Field(default=(), max_length=MOST_BESIDE, description=BELOW)
     above: tuple[int | float | str, ...] = Field(default=(), max_length=MOST_BESIDE, description=ABOVE)
@@ -192,6 +191,97 @@ class NumericColumn(LineColumn):
         told = ("steps and frequent values", "rows decide which they are, and one entity's may be enough")
         form = ("the text form", "one row may be enough for a form of negative or of large numbers")
         return super().read_off() + [told] * bool(self.steps or self.spikes) + [form] * (";" in (self.format or ""))
+
+
+class IntegerColumn(NumericColumn):
+    """Whole numbers within 64 bits."""
+
+    is_whole: ClassVar[bool] = True
+    tasks: ClassVar[tuple[TaskKind, ...]] = ("classification", "regression")
+    noun: ClassVar[str] = "a whole number"
+    kind: Literal["integer"] = "integer"
+    bounds: tuple[int, int] = Field(description=BOUNDS)
+    steps: tuple[Annotated[int, Field(gt=0)], ...] = Field(default=(), max_length=MOST_STEPS, description=STEPS)
+    spikes: tuple[int, ...] = Field(default=(), max_length=MOST_SPIKES, description=SPIKES)
+
+    @property
+    def unit(self) -> float:
+        return 1.0
+
+    @classmethod
+    def widest(cls, content: Mapping[str, Any]) -> tuple[int, int]:
+        return whole_numbers_of(content.get("dtype")) or INT64
+
+    def rules(self) -> Iterator[tuple[object, str]]:
+        listed = [value for value in (*self.below, *self.bounds, *self.above) if not isinstance(value, str)]
+        yield (
+            min(listed) < INT64[0] or max(listed) > INT64[1],
+            "bounds, below and above exceed 64 bits; declare the column as an identifier or as categorical text",
+        )
+        yield from super().rules()
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and self.bounds[0] <= value <= self.bounds[1]
+
+    def between(self, first: float, last: float) -> tuple[int, int]:
+        low, high = self.bounds
+        least = max(low, int(first))
+        return least, max(least, min(high, int(last) - 1))
+
+
+class RealColumn(NumericColumn):
+    """Numbers with a fraction; `decimals` is their public precision."""
+
+    tasks: ClassVar[tuple[TaskKind, ...]] = ("classification", "regression")
+    _noun: ClassVar[str] = "a number"
+    kind: Literal["real"] = "real"
+    bounds: tuple[float, float] = Field(description=BOUNDS)
+    decimals: int | None = Field(default=None, ge=0, le=17, description="Digits after the point; left out: all.")
+
+    @property
+    def unit(self) -> float | None:
+        return None if self.decimals is None else 10.0**-self.decimals
+
+    @classmethod
+    def widest(cls, content: Mapping[str, Any]) -> tuple[float, float]:
+        return WIDEST_REAL
+
+    def value_at(self, position: float) -> float:
+        return float(position) if self.decimals is None else round(float(position), self.decimals)
+
+    def rules(self) -> Iterator[tuple[object, str]]:
+        low, high = self.bounds
+        steps = 10.0 ** (self.decimals or 0)
+        finer = "" if self.decimals is None else f" in steps of decimals={self.decimals}"
+        yield (
+            not all(math.isfinite(size * steps) for size in (low, high, high - low)),
+            f"bounds={[low, high]} are too far apart: float64 holds no such distance{finer}; write narrower ones",
+        )
+        yield from super().rules()
+
+    @property
+    def noun(self) -> str:
+        if self.decimals is None:
+            return self._noun
+        return self._noun + (f" with at most {self.decimals} decimals" if self.decimals else " without decimals")
+
+    def between(self, first: float, last: float) -> tuple[float, float]:
+        low, high = self.bounds
+        if self.decimals is not None:
+            first, last = round(first, self.decimals), round(last, self.decimals)
+        return max(low, first), min(high, last)
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, float) and self.bounds[0] <= value <= self.bounds[1] and value == self.value_at(value)
+
+
+class WeightColumn(RealColumn):
+    """A survey weight: learned like a number, never used as a predictor; `decimals = 0` makes it whole."""
+
+    is_weight: ClassVar[bool] = True
+    tasks: ClassVar[tuple[TaskKind, ...]] = ("regression",)
+    _noun: ClassVar[str] = "a survey weight"
+    kind: Literal["weight"] = "weight"  # type: ignore[assignment]
 
 
 def _is_multiple(value: float, unit: float) -> bool:

@@ -38,7 +38,6 @@ class Section:
 
     @property
     def pattern(self) -> str:
-        """The regular expression of its texts, the digits in a group."""
         mark, point = re.escape(self.mark), re.escape(self.point)
         grouped = rf"\d{{1,3}}(?:{mark}\d{{2,3}})*|" if self.mark else ""
         digits = rf"(?:{grouped}\d{{1,400}})(?:{point}\d{{0,400}})?|{point}\d{{1,400}}"

@@ -4,6 +4,7 @@ A form has the directives of `strftime`. Its largest unit may exceed what a cloc
 in brackets is left out where it is zero, ``(s)`` is there for more than one: ``[%-H hour(s)] [%-M min]``.
 """
 
+import datetime as dt
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -12,8 +13,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from synth.schema.kinds.integer import WholeColumn
 from synth.schema.kinds.moments import DAY, MICROSECONDS
+from synth.schema.kinds.number import IntegerColumn
 
 _MICROS = {"d": DAY, "H": MICROSECONDS["h"], "I": MICROSECONDS["h"], "M": MICROSECONDS["min"], "S": MICROSECONDS["s"]}
 _TOKEN = re.compile(r"%(-?)(\d?)([dHIMSfpP])|(\[|\]|\(s\))|([ ,]+)|(.)", re.DOTALL)
@@ -25,9 +26,7 @@ _PLAIN = re.compile(r"(?P<minus>-)?(?P<H>\d{1,18}):(?P<M>\d\d)(?::(?P<S>\d\d)(?:
 """What every column reads, whatever its form: as Python writes a time of day, hours beyond 24 too."""
 
 
-class SpanColumn(WholeColumn):
-    """Whole numbers of a unit of time."""
-
+class SpanColumn(IntegerColumn):
     is_span: ClassVar[bool] = True
     has_own_texts: ClassVar[bool] = True
     _noun: ClassVar[str]
@@ -46,7 +45,6 @@ class SpanColumn(WholeColumn):
 
     @property
     def noun(self) -> str:
-        """What one is, and what the numbers count."""
         return f"{self._noun} (in {self.precision})"
 
     @property
@@ -55,7 +53,6 @@ class SpanColumn(WholeColumn):
 
     @property
     def micros(self) -> int:
-        """Microseconds of what the numbers count."""
         return MICROSECONDS[self.precision]
 
     def parse(self, text: str) -> int | None:
@@ -157,3 +154,33 @@ def _text(form: str, micros: int) -> str:
     if len(pieces) > 1:
         text = re.sub(r"([ ,]+?)\1+", r"\1", text).strip(" ,")
     return text.removesuffix("T") if form.startswith("P") else text
+
+
+class ClockColumn(SpanColumn):
+    """A time of day, counted from midnight: 07:45, 7:45 PM, or 745 as a number."""
+
+    _noun: ClassVar[str] = "a time of day"
+    kind: Literal["clock"] = "clock"  # type: ignore[assignment]
+
+    def typed(self, series: Any) -> Any:
+        if self.dtype != "object":
+            return None
+        start = dt.datetime.min
+        return [
+            None if m else (start + dt.timedelta(microseconds=int(v) * self.micros)).time()
+            for v, m in zip(series, series.isna(), strict=True)
+        ]
+
+
+class DurationColumn(SpanColumn):
+    """How long something took: 26:03:45, 3 h 20 min, PT1H, or a timedelta."""
+
+    _noun: ClassVar[str] = "a duration"
+    kind: Literal["duration"] = "duration"  # type: ignore[assignment]
+
+    def typed(self, series: Any) -> Any:
+        if not str(self.dtype).startswith(("timedelta64", "duration", "object")):
+            return None
+        spans = (series.to_numpy(dtype=np.int64, na_value=0) * self.micros).astype("timedelta64[us]")
+        spans[series.isna().to_numpy()] = np.timedelta64("NaT", "us")
+        return spans

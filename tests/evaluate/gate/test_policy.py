@@ -17,8 +17,8 @@ from evaluate.intervals import Rate, clopper_pearson, newcombe, wilson
 from evaluate.metrics import CATALOG, GATEABLE, UNJUDGED
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Failure
+from synth.dp.schedule import TradeOff
 from synth.dp.statement import PrivacyStatement
-from synth.dp.tradeoff import TradeOff
 from synth.errors import JobError
 from tests.evaluations import ABSENT, evaluation_of, stated
 

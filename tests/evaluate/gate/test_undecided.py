@@ -15,8 +15,7 @@ from evaluate.result import Candidate, Estimate, Failure
 from evaluate.tables import N_ROWS
 from evaluate.utility import task
 from synth.dp.events import GaussianEvent
-from synth.dp.schedule import Schedule
-from synth.dp.tradeoff import TradeOff
+from synth.dp.schedule import Schedule, TradeOff
 from tests.evaluations import facts
 
 REAL = facts(train_rows=4_265, holdout_rows=2_101)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import synth
-from synth.domain import MAX_CELLS, numeric_scale
+from synth.domain import MAX_CELLS, grid
 from synth.domain.dp_bounds import bounded, histogram, public_edges
 from synth.errors import SchemaError
 from synth.schema import Schema, build_schema
@@ -204,7 +204,7 @@ def test_values_are_on_every_step_as_often_as_its_share_says() -> None:
     column = IntegerColumn(bounds=(0, 10_000_000), steps=(1000, 100, 50), step_shares=(0.5, 0.8, 0.9))
     edges = np.linspace(-0.5, 10_000_000.5, 41)
     cells = np.random.default_rng(1).integers(0, 40, 40_000)
-    drawn = numeric_scale.draw(edges, cells, column, np.random.default_rng(0))
+    drawn = grid.draw(edges, cells, column, np.random.default_rng(0))
     for step, share in column.ladder:
         assert np.mean(drawn % step == 0) == pytest.approx(share, abs=0.01)
     assert len(np.unique(drawn[drawn % 50 != 0])) > 3000
@@ -218,7 +218,7 @@ def test_a_position_settles_on_the_nearest_multiple_that_is_free(
 ) -> None:
     column = IntegerColumn(bounds=bounds, steps=(step,))
     places = np.random.default_rng(0).uniform(*bounds, 300)
-    settled = numeric_scale.settle(places, column, np.array(taken, dtype=float), (1.0,), np.random.default_rng(1))
+    settled = grid.settle(places, column, np.array(taken, dtype=float), (1.0,), np.random.default_rng(1))
     low, high = bounds
     free = [count for count in range(low, high + 1) if count not in taken]
     on = [count for count in free if count % step == 0] or free  # none is free: the precision is all that is left

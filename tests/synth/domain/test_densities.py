@@ -10,12 +10,12 @@ import pytest
 from scipy.stats import spearmanr
 
 from synth.constraints import Formula
-from synth.domain import Discretizer, grid, segments
-from synth.domain.constraint_checks import broken, compute
+from synth.domain import Discretizer, density, grid
 from synth.domain.copula import Copula
 from synth.domain.counts import CodedTable
 from synth.domain.density import expected_counts
 from synth.domain.discretizer import regroup
+from synth.domain.relations import broken, compute
 from synth.schema import build_schema
 from synth.schema.kinds import LineColumn, RealColumn
 from synth.table import conform
@@ -76,10 +76,10 @@ def test_a_broad_mode_that_noise_hides_cell_by_cell_is_kept_beside_a_narrow_one(
 def test_segments_are_averaged_as_by_hand() -> None:
     """All segmentations of five cells, the ratio of each segment integrated on a grid."""
     counts, base, sigma, total = np.array([1.0, 9.0, 30.0, 28.0, -2.0]), np.array([1.0, 2.0, 1.0, 1.5, 0.5]), 6.0, 70.0
-    n, change = len(counts), segments.CHANGES / len(counts)
+    n, change = len(counts), density.CHANGES / len(counts)
     unit = total / base.sum()
     ratio = np.linspace(0, 40 * unit, 40_001)
-    prior = np.mean([np.exp(-ratio / (s * unit)) / (s * unit) for s in segments.SCALES], axis=0)
+    prior = np.mean([np.exp(-ratio / (s * unit)) / (s * unit) for s in density.SCALES], axis=0)
     mean, evidence = np.zeros(n), 0.0
     for cuts in itertools.product([False, True], repeat=n - 1):
         starts = [0, *(np.flatnonzero(cuts) + 1).tolist(), n]
@@ -87,14 +87,14 @@ def test_segments_are_averaged_as_by_hand() -> None:
         for first, end in itertools.pairwise(starts):
             y, b = counts[first:end, None], base[first:end, None]
             likelihood = np.exp((b * ratio * y - (b * ratio) ** 2 / 2).sum(axis=0) / sigma**2)
-            empty = segments.EMPTY_AT_BOUND if first == 0 or end == n else segments.EMPTY
+            empty = density.EMPTY_AT_BOUND if first == 0 or end == n else density.EMPTY
             filled = (1 - empty) * np.trapezoid(likelihood * prior, ratio)
             first_moment = (1 - empty) * np.trapezoid(likelihood * prior * ratio, ratio)
             weight *= empty + filled
             means += [first_moment / (empty + filled)] * (end - first)
         mean += weight * np.array(means) * base
         evidence += weight
-    built, log_evidence = segments._Segments(counts, base, sigma, total, n).mean(0.0)
+    built, log_evidence = density._Segments(counts, base, sigma, total, n).mean(0.0)
     np.testing.assert_allclose(built, mean / evidence, rtol=1e-4)
     assert log_evidence == pytest.approx(np.log(evidence), abs=1e-4)
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.domain import MAX_CELLS, Discretizer, numeric_scale, quantile_grid
-from synth.domain.coded_rows import CodedRows
+from synth.domain import MAX_CELLS, Discretizer, grid, quantile_grid
 from synth.domain.counts import MARK, CoarseCounts, Coarsening, CodedTable
-from synth.domain.discretizer import Attribute
+from synth.domain.discretizer import Attribute, CodedRows
 from synth.domain.grid import public_grid
 from synth.domain.quantile_grid import quantile_discretizer
 from synth.schema import Schema, build_schema
@@ -170,7 +169,7 @@ def test_no_code_or_cell_that_is_drawn_is_held_by_few_units(
     assert (codes[masses > 0] >= LEAST - 1e-9).all()
     # Cells of fewer units are pooled: each is as likely as the values that it can hold are many.
     few = np.flatnonzero((attribute.mass[:-2] > 0) & (holding[:-2] < LEAST - 1e-9))
-    measure = numeric_scale.lattice_measure(attribute.edges, attribute.column)  # type: ignore[arg-type]
+    measure = grid.lattice_measure(attribute.edges, attribute.column)  # type: ignore[arg-type]
     densities = np.round(np.log(attribute.mass[few] / measure[few]), 6)
     for density in np.unique(densities):
         assert holding[few[densities == density]].sum() >= LEAST - 1e-9

@@ -42,8 +42,7 @@ from synth.dp.events import (
 )
 from synth.dp.mechanisms import NoNoise
 from synth.dp.renyi_curve import ORDERS, RdpFilter
-from synth.dp.schedule import GROUPS, LEAST_DELTA, Plan, Schedule, calibrate, resolve_delta
-from synth.dp.tradeoff import TradeOff, trade_off
+from synth.dp.schedule import GROUPS, LEAST_DELTA, Plan, Schedule, TradeOff, calibrate, resolve_delta, trade_off
 from synth.errors import BudgetError
 from synth.generators.registry import generator
 from synth.schema import Schema, build_schema

@@ -27,10 +27,11 @@ from synth.dp.events import (
 )
 from synth.dp.noise_journal import Journal
 from synth.dp.schedule import LEAST_DELTA, Schedule
-from synth.dp.schedule_file import MOST_NOISE, read_books, read_schedule, schedule_of, to_toml
+from synth.dp.schedule_file import MOST_NOISE, read_books, read_schedule, schedule_of
 from synth.dp.statement import LOCAL, RELATION, REPLACE, PrivacyStatement, guarantee_words, trust_words
 from synth.errors import BudgetError
 from tests.evaluations import stated
+from tests.synth.dp.plans import to_toml
 
 EXAMPLES: tuple[Event, ...] = (
     GaussianEvent("a", 12.5, 3, 4), GaussianEvent("b", 0.1, 0.25, whole=False), LaplaceEvent("c", 7.0, 2),

@@ -29,7 +29,7 @@ from synth.dp.accounting import epsilon_pld, epsilon_rdp
 from synth.dp.budget import Budget
 from synth.dp.events import Event, GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 from synth.dp.ledger import Request, open_ledger
-from synth.dp.ledger.state import LedgerState
+from synth.dp.ledger.records import LedgerState
 from synth.dp.mechanisms import InjectedNoise, Steps, SystemNoise
 from synth.dp.noise_journal import Journal
 from synth.dp.renyi_curve import RdpCurve, RdpFilter
@@ -386,6 +386,7 @@ CHECKS: tuple[Check, ...] = (
 _gaussian, _laplace, _gumbel = SystemNoise.gaussian, SystemNoise.laplace, SystemNoise.noisy_max
 _bound = private_fit.bound_contributions
 _release, _of_rho, _alike = mechanisms.release, events.gaussian_of_rho, accounting._alike
+_apply = LedgerState._apply
 
 
 def _seeded(self: SystemNoise, values: np.ndarray, sigma: float) -> np.ndarray:
@@ -440,11 +441,12 @@ def _one_row_more(rows: Any, schema: Schema, **_: Any) -> Any:
     return _bound(rows, schema.model_copy(update={"max_rows_per_unit": schema.max_rows_per_unit + 1}))
 
 
-def _given_back(step: Callable[..., None]) -> Callable[..., None]:
+def _given_back(kind: str) -> Callable[..., None]:
     def lie(self: LedgerState, entry: Any, content: dict[str, Any]) -> None:
-        step(self, entry, content)
-        account = self.accounts[entry.dataset, entry.unit]
-        self.accounts[entry.dataset, entry.unit] = replace(account, curve=RdpCurve.zero())
+        _apply(self, entry, content)
+        if entry.kind == kind:
+            account = self.accounts[entry.dataset, entry.unit]
+            self.accounts[entry.dataset, entry.unit] = replace(account, curve=RdpCurve.zero())
 
     return lie
 
@@ -547,12 +549,12 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
     ("draws that are not charged", (Budget, "_charge_then_draw", _uncharged),
      a_draw_that_is_not_in_the_schedule_is_refused),
     ("a filter that admits everything", (RdpFilter, "admits", lambda self, curve: True), a_filter_stops_at_its_total),
-    ("a reservation that is given back when it is used", (LedgerState, "_use", _given_back(LedgerState._use)),
+    ("a reservation that is given back when it is used", (LedgerState, "_apply", _given_back("used")),
      what_was_reserved_stays_spent),
     ("a reservation that is given back when it is committed",
-     (LedgerState, "_commit", _given_back(LedgerState._commit)), what_was_reserved_stays_spent),
+     (LedgerState, "_apply", _given_back("committed")), what_was_reserved_stays_spent),
     ("a reservation that costs nothing until it is used",
-     (LedgerState, "_reserve", _given_back(LedgerState._reserve)), what_was_reserved_stays_spent),
+     (LedgerState, "_apply", _given_back("reserved")), what_was_reserved_stays_spent),
     ("noise drawn again on a second start", (Journal, "once", lambda self, record, draw, n_releases: draw()),
      persisted_noise_is_never_drawn_again),
 )  # fmt: skip

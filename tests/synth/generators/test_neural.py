@@ -14,7 +14,7 @@ import torch
 from safetensors.numpy import load_file
 
 from synth.domain import Discretizer
-from synth.domain.constraint_checks import broken
+from synth.domain.relations import broken
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise
 from synth.errors import BadInput, BudgetError, JobError, MissingExtra, ModelError

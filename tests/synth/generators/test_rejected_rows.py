@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synth.domain import Discretizer, numeric_scale
-from synth.domain.constraint_checks import broken
+from synth.domain import Discretizer, grid
 from synth.domain.discretizer import Attribute, regroup
+from synth.domain.relations import broken
 from synth.errors import ModelError
 from synth.generators import registry
 from synth.generators.aim import Aim
@@ -240,9 +240,7 @@ def values_of(attribute: Attribute) -> pd.Series:
     unit = column.unit
     assert unit is not None
     low, high = column.ends
-    counts = np.arange(
-        np.ceil(numeric_scale.ratio(np.array(low), unit)), np.floor(numeric_scale.ratio(np.array(high), unit)) + 1
-    )
+    counts = np.arange(np.ceil(grid.ratio(np.array(low), unit)), np.floor(grid.ratio(np.array(high), unit)) + 1)
     counts = counts if len(counts) else np.array([np.rint(low / unit)])
     counts = np.append(counts, counts[-1]).astype(np.int64)
     missing = np.zeros(len(counts), dtype=bool)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from synth.marginals.distributions import MarkovRandomField
 from synth.marginals.factor import Clique, Factor
-from synth.marginals.markov_random_field import MarkovRandomField
 
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2, "e": 3}
 

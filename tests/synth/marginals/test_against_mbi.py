@@ -20,10 +20,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from synth.marginals.distributions import MarkovRandomField
 from synth.marginals.estimation import estimate
-from synth.marginals.factor import Clique
-from synth.marginals.markov_random_field import MarkovRandomField
-from synth.marginals.measurement import Measurement
+from synth.marginals.factor import Clique, Measurement
 
 pytestmark = [
     pytest.mark.statistical,  # the oracle compiles for a quarter of a minute

@@ -8,13 +8,11 @@ import pytest
 
 from synth.errors import ModelError
 from synth.marginals import Measurement
+from synth.marginals.distributions import CLASS_SHARES, CLASS_TABLES, LatentClasses, MarkovRandomField
 from synth.marginals.estimation import estimate
-from synth.marginals.factor import Factor
+from synth.marginals.factor import Factor, merge
 from synth.marginals.junction_tree import junction_tree
 from synth.marginals.latent_class_estimation import ClassEstimation
-from synth.marginals.latent_classes import CLASS_SHARES, CLASS_TABLES, LatentClasses
-from synth.marginals.markov_random_field import MarkovRandomField, condition
-from synth.marginals.measurement import merge
 from synth.marginals.sampling import sample, sample_classes
 
 DOMAIN = {"a": 2, "b": 3}
@@ -40,9 +38,6 @@ REFUSALS: list[tuple[str, Callable[[], object], str]] = [
     ("no number", lambda: MarkovRandomField(DOMAIN, [Factor(("a",), np.array([0.0, np.nan]))], 1), "finite"),
     *((f"marginal {clique}", lambda m=m, clique=clique: m.marginal(clique), "each once")
       for m in (FIELD, CLASSES) for clique in (("a", "a"), ("z",))),
-    *((f"evidence {n} {w}", lambda ask=ask, n=n, w=w: ask({n: np.array(w)}), "attribute='")
-      for ask in (lambda e: condition(FIELD, e), CLASSES.condition)
-      for n, w in (("z", [1.0, 1.0]), ("a", [1.0] * 3), ("a", [1.0, -0.1]), ("a", [1.0, np.nan]))),
     ("measured twice", lambda: Measurement(("a", "a"), np.zeros((2, 2)), 1.0), "clique="),
     ("no count", lambda: Measurement(("a",), [0.0, np.nan], 1.0), "clique="),
     *((f"sigma {sigma}", lambda sigma=sigma: Measurement(("a",), [0.0, 1.0], sigma), "clique=")
@@ -56,7 +51,6 @@ REFUSALS: list[tuple[str, Callable[[], object], str]] = [
     ("zeros that leave nothing", lambda: estimate(DOMAIN, SINGLES, total=9.0, zeros=[SHUT]), "leave nothing"),
     ("negative rows", lambda: sample(FIELD, -1, np.random.default_rng(0)), "n_rows=-1"),
     ("negative rows of classes", lambda: sample_classes(CLASSES, -1, np.random.default_rng(0)), "n_rows=-1"),
-    ("evidence without mass", lambda: CLASSES.condition({"a": np.zeros(2)}), "no mass"),
     *((f"classes {change}", lambda change=change: LatentClasses(**{**WHOLE, **change}), clause)
       for change, clause in (
           ({"total": np.nan}, "positive"), ({"shares": np.array([0.5, 0.4])}, "shares of classes"),

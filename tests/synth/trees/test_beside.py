@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from synth.domain.coded_rows import CodedRows, Evidence
+from synth.domain.discretizer import CodedRows, Evidence
 from synth.schema import build_schema
 from synth.trees import Growth, SequentialTrees, fit_sequence
 from tests.synth.domain.test_domain import read_off

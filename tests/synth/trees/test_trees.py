@@ -9,8 +9,7 @@ import pytest
 from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
 
-from synth.domain.coded_rows import CodedRows, Evidence
-from synth.domain.discretizer import Discretizer
+from synth.domain.discretizer import CodedRows, Discretizer, Evidence
 from synth.schema import Schema, build_schema
 from synth.trees import SequentialTrees, fit_sequence
 from synth.trees.conditional import Conditional, TrainingColumn, draw_codes, fit_conditional

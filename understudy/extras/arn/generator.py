@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from synth.domain import Discretizer, plain_arrays
-from synth.domain.coded_rows import Array, CodedRows, Codes, Evidence, Flags
-from synth.domain.discretizer import Attribute
+from synth.domain.discretizer import Array, Attribute, CodedRows, Codes, Evidence, Flags
 from synth.generators.models.fitted import AutoregressiveModel, require_torch
 from synth.generators.trees import AutoregressiveGenerator, LearnedRows
 from synth.progress import Progress

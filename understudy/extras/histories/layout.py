@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.constraints import FixedCombinations, Formula, Steps, Unique
-from synth.domain import numeric_scale
+from synth.domain import grid
 from synth.errors import TableError
 from synth.row_order import Histories
 from synth.schema import Schema
@@ -255,8 +255,8 @@ def _counts(line: NDArray[Any], column: Any) -> NDArray[Any]:
     unit = column.unit
     if unit is None:
         return np.asarray(line)
-    most = numeric_scale.LARGEST / 2  # the difference of two counts is a count, too
-    steps = np.clip(np.nan_to_num(numeric_scale.ratio(line, unit)), -most, most)
+    most = grid.LARGEST / 2  # the difference of two counts is a count, too
+    steps = np.clip(np.nan_to_num(grid.ratio(line, unit)), -most, most)
     counts: NDArray[Any] = np.round(steps).astype(np.int64)
     return counts
 

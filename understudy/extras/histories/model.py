@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.chunks import Part
-from synth.domain.counted_form import to_counted
+from synth.domain.relations import to_counted
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
 from synth.generators.models.constraints import Keys, completed, uniques, with_dependents

@@ -32,7 +32,7 @@ from synth.generators.models.fitted import FEWEST_MEMBERS
 from synth.generators.models.model import Model
 from synth.generators.trees import FEW_UNITS
 from synth.marginals import Factor, MarkovRandomField, Measurement
-from synth.marginals.measurement import estimate_total
+from synth.marginals.factor import estimate_total
 from synth.progress import Progress, quiet
 from synth.row_order import FIRST_ROWS, LATER_ROWS, Histories, histories_of
 from synth.schema import Schema

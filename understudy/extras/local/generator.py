@@ -24,9 +24,8 @@ from synth.generators.fitting.private_fit import as_it_is
 from synth.generators.models.constraints import affordable, structural_zeros
 from synth.generators.models.fitted import MarginalModel
 from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
-from synth.marginals.factor import CELLS_A_MB
+from synth.marginals.factor import CELLS_A_MB, MEAN_ABSOLUTE
 from synth.marginals.junction_tree import pieces
-from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from understudy.extras.local.reports import ReportCounts

@@ -23,14 +23,14 @@ import pandas as pd
 from scipy import special
 
 from synth.domain import Discretizer, grid
-from synth.domain.counted_form import to_counted
 from synth.domain.discretizer import OTHER, Attribute, regroup
+from synth.domain.relations import to_counted
 from synth.dp.events import RandomizedResponseEvent
 from synth.dp.mechanisms import Words, system_words
 from synth.dp.schedule import EPSILON_RANGE, Schedule, require_declared
 from synth.errors import BudgetError, SchemaError
 from synth.generators.fitting.training_data import bound_contributions
-from synth.marginals.measurement import MEAN_ABSOLUTE
+from synth.marginals.factor import MEAN_ABSOLUTE
 from synth.schema import Schema
 from synth.schema.counted import in_rows_alone
 from synth.table import conform

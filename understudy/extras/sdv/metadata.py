@@ -18,8 +18,7 @@ from synth.identifiers import ALPHABETS
 from synth.parsing import plain_json, read_given
 from synth.schema import Schema, build_schema
 from synth.schema.kinds.moments import read_as
-from synth.schema.kinds.number import INT64
-from synth.schema.kinds.real import WIDEST_REAL
+from synth.schema.kinds.number import INT64, WIDEST_REAL
 from synth.validation import Frozen, sentence
 
 VERSION = "METADATA_SPEC_VERSION"

@@ -77,7 +77,7 @@ def test_what_is_refused_leaves_the_books_as_they_were(full: Ledger, ask: Ask) -
             call(full, ask)
         text = str(error.value)
         assert not text.endswith(".") and "\n" not in text and len(text) < 500, name
-        assert full.history() == before, name
+    assert full.history() == before
     assert full.verify() == ()
 
 
