@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.chunks import mix
 from synth.constraints import Unique
 from synth.domain.constraint_checks import key_hashes
+from synth.identifiers import mix
 from synth.row_hash import ABSENT, cell_hashes, content_hashes, entity_hashes, seeded_order, turns, whole_entities
 from synth.schema import Schema
 from synth.table.chunk import Chunk

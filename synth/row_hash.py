@@ -32,7 +32,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from synth.chunks import ODD, mix
+from synth.identifiers import ODD, mix
 from synth.schema import Schema
 from synth.schema.kinds import LineColumn
 from synth.table.chunk import Chunk

@@ -19,14 +19,13 @@ from evaluate.result_io import evaluation_from
 from evaluate.tables import Real
 from synth.errors import JobError, SchemaError
 from synth.generators.registry import load_model
-from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema_file import schema_of
 from synth.table.limits import SizeLimits
 from synth.table.rows import Rows
 from synth.table.table import Table
-from synth.validation import parse_toml
+from synth.validation import GivenFile, parse_toml, read_given
 from understudy import provenance
 from understudy.data.load import read_side
 from understudy.data.source import RealTable, find_table

@@ -28,7 +28,7 @@ from filelock import FileLock, Timeout
 from evaluate.provenance import CountedAttempts, EvaluationCounts
 from synth.errors import JobError, OutputError
 from synth.generators.models.model_folder import ARRAYS, DESCRIPTION
-from synth.parsing import plain_json
+from synth.validation import plain_json
 from understudy.provenance import fingerprint_key, key_path, sha256
 
 if TYPE_CHECKING:

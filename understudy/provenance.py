@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 from evaluate.provenance import Provenance
 from synth import extras
-from synth.distribution import VERSION
 from synth.errors import OutputError
+from synth.extras import VERSION
 
 if TYPE_CHECKING:
-    from synth.parsing import GivenFile
     from synth.row_hash import ContentSums, Table
     from synth.schema import Schema
     from synth.table.chunk import Chunk
     from synth.table.table import Table as MappedRows
+    from synth.validation import GivenFile
 
 KEY_VARIABLE = "UNDERSTUDY_KEY_FILE"
 KEY_BYTES = 32

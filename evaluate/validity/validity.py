@@ -20,7 +20,7 @@ from evaluate.text import MOST_NAMED, listed
 from evaluate.validity.masking import shapes
 from synth.constraints import Constraint, Unique
 from synth.observed import observe
-from synth.personal.formats import form_of, ill_formed
+from synth.personal import form_of, ill_formed
 from synth.row_hash import entity_hashes
 from synth.row_order import broken_in
 from synth.schema import Schema

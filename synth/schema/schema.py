@@ -21,7 +21,7 @@ from synth.constraints import (
     equivalents,
 )
 from synth.errors import SchemaError, nearest
-from synth.notebook import html_table, text_table
+from synth.progress import html_table, text_table
 from synth.schema.counted import MissingPair, check_modeled, counted, modeled_in, worked_out
 from synth.schema.kinds import KINDS, AnyColumn, Column
 from synth.schema.kinds.base import TaskKind

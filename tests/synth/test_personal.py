@@ -15,14 +15,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from synth.errors import SchemaError
-from synth.parsing import DEEPEST, NotPlain, plain_json, plain_toml
-from synth.personal import capacity, generate
-from synth.personal.formats import ill_formed, is_card_number, is_iban
-from synth.personal.replacement import DOMAINS, FICTION
+from synth.personal import DOMAINS, FICTION, capacity, generate, ill_formed, is_card_number, is_iban
 from synth.schema import Schema, build_schema
 from synth.schema.kinds import PersonalColumn
 from synth.schema.kinds.personal import Personal
 from synth.table import conform
+from synth.validation import DEEPEST, NotPlain, plain_json, plain_toml
 
 
 def wrong(what: str, values: list[Any], **more: Any) -> list[bool]:

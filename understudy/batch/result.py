@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluate.gate.checks import BROKEN
-from synth.parsing import plain_json
+from synth.validation import plain_json
 from understudy.batch.jobs import BatchJob
 from understudy.bundle.documents import Unsound, read_document
 from understudy.bundle.manifest import MANIFEST, Manifest

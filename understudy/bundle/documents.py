@@ -25,8 +25,7 @@ from securesystemslib.exceptions import FormatError, VerificationError
 from securesystemslib.signer import SSlibKey
 
 from synth.output import sync, whole_file
-from synth.parsing import plain_json
-from synth.validation import Frozen, sentence
+from synth.validation import Frozen, plain_json, sentence
 from understudy.bundle.files import BundleError, is_there, read_plain
 from understudy.bundle.keys import Signer, key_from
 from understudy.console import printable

@@ -11,8 +11,7 @@ from evaluate.result import Evaluation
 from evaluate.text import listed
 from synth.errors import JobError
 from synth.output import whole_folder
-from synth.parsing import GivenFile
-from synth.validation import parse_toml
+from synth.validation import GivenFile, parse_toml
 from understudy import provenance
 from understudy.artifacts import Delivery, Handing
 from understudy.bundle.evidence import write_evidence

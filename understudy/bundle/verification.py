@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from synth.parsing import plain_json
+from synth.validation import plain_json
 from understudy.bundle.documents import SIGNATURE, Problem, Unsound, read_document, sha256_of
 from understudy.bundle.files import FILE, FOLDER, BundleError, contents, digest, is_there, read_plain
 from understudy.bundle.manifest import (

@@ -56,7 +56,7 @@ for add_to in extras.load("command").values():
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from synth.distribution import VERSION
+        from synth.extras import VERSION
 
         typer.echo(f"understudy {VERSION}")
         raise typer.Exit

@@ -152,7 +152,7 @@ def gate(  # noqa: PLR0913 - options of the command line
         raise JobError(f"candidate={candidate!r} is not in the evaluation; {nearest(candidate, names)}")
     offer = None
     if bundle is not None and synthetic is not None:
-        from synth.parsing import read_given
+        from synth.validation import read_given
         from understudy.bundle.external import offered
         from understudy.bundle.files import BundleError
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from synth.distribution import missing_extra
 from synth.errors import JobError, TableError, nearest
+from synth.extras import missing_extra
 
 _PACKAGES = {"statsmodels": "datasets"}
 """Packages that bring tables, and their folders."""

@@ -13,8 +13,7 @@ from evaluate.options import EvaluationOptions
 from evaluate.result import Evaluation, EvaluationError
 from evaluate.text import listed
 from reports.html import write_html
-from synth.notebook import WIDTH, html_table, text_table
-from synth.progress import Progress, shown
+from synth.progress import WIDTH, Progress, html_table, shown, text_table
 from synth.schema import Schema
 from synth.schema_file import write_schema
 from synth.table import Table

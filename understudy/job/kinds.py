@@ -9,8 +9,7 @@ from pydantic import BaseModel
 
 from synth import extras
 from synth.errors import JobError
-from synth.parsing import read_given
-from synth.validation import parse_toml
+from synth.validation import parse_toml, read_given
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ from synth.errors import JobError, SchemaError, nearest
 from synth.generators.base import Generator
 from synth.generators.registry import generator
 from synth.generators.wrapper import compose, with_files
-from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema_file import schema_of
-from synth.validation import parse_toml
+from synth.validation import GivenFile, parse_toml, read_given
 from understudy.job.kinds import kind_of
 from understudy.job.spec import Job, JobTerms, build_job
 from understudy.job.sweep import NONE, PlannedCandidate

@@ -19,11 +19,11 @@ from synth.dp.schedule import Schedule
 from synth.dp.tradeoff import TradeOff
 from synth.errors import LedgerError
 from synth.generators.base import Generator
-from synth.parsing import GivenFile
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.table import check_names
 from synth.table.conforming import Outside
+from synth.validation import GivenFile
 from understudy.budget.account import Fund, ledger_of, open_fund, plan_budget, publication_of
 from understudy.budget.payment import Payment, Release
 from understudy.data.source import RealTable, embedded_table, find_table

@@ -8,8 +8,8 @@ from pathlib import Path
 from evaluate.gate.verdict import Verdict
 from evaluate.provenance import Provenance, SweepRecord
 from evaluate.result import Evaluation
-from synth.distribution import VERSION
 from synth.dp.statement import PrivacyStatement
+from synth.extras import VERSION
 from synth.generators.wrapper import wrappers
 from synth.split import Split
 from understudy import provenance

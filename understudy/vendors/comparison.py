@@ -31,12 +31,12 @@ from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Fa
 from evaluate.tables import Real
 from evaluate.text import MOST_NAMED, listed
 from synth.errors import SchemaError
-from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema_file import schema_of
 from synth.table.limits import SizeLimits
 from synth.table.rows import Rows
+from synth.validation import GivenFile, read_given
 from understudy import provenance
 from understudy.data.load import read_side
 from understudy.data.source import find_table

@@ -13,7 +13,7 @@ from typing import Any
 
 from synth.dp.renyi_curve import RdpCurve, RdpFilter
 from synth.errors import LedgerError
-from synth.parsing import plain_json
+from synth.validation import plain_json
 
 FORMAT = "understudy-ledger/1"
 """Hashed with every entry: a change to what the columns mean is another format."""

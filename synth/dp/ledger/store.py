@@ -19,9 +19,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.pool import NullPool
 
-from synth.distribution import missing_extra
 from synth.dp.ledger.records import LedgerEntry
 from synth.errors import LedgerError
+from synth.extras import missing_extra
 from synth.url import ESCAPES, MARKS, SCHEME, lacks_scheme, split
 
 PATIENCE_S = 60.0  # seconds that a job waits for others to let go of the ledger

@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.chunks import mix
 from synth.domain import Attribute, Discretizer, dp_bounds
 from synth.domain.counted_form import to_counted
 from synth.domain.counts import ByEach, SpooledTable, in_batches
@@ -28,6 +27,7 @@ from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import system_words
 from synth.errors import JobError
+from synth.identifiers import mix
 from synth.infer.relations import with_modeled
 from synth.marginals import Measurement
 from synth.marginals.measurement import estimate_total

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth import identifiers, personal
-from synth.chunks import Part
 from synth.errors import JobError, OutputError
 from synth.generators.models.constraints import REJECTED
 from synth.generators.models.known_rows import GIVEN, WAYS
 from synth.generators.models.model import Model
 from synth.generators.models.postprocess import rows_wanted
+from synth.identifiers import Part
 from synth.output import check_new_folder, is_taken, sync, sync_all, unwritable
 from synth.progress import Progress, quiet
 from synth.schema import Schema

@@ -14,13 +14,13 @@ from typing import Any, Protocol, Self
 import numpy as np
 import pandas as pd
 
-from synth.chunks import Part
 from synth.constraints import Formula, Unique
 from synth.domain import Discretizer
 from synth.domain.constraint_checks import broken, canonical
 from synth.domain.counted_form import to_counted
 from synth.errors import JobError, nearest
 from synth.generators.models.constraints import REJECTED, Keys, completed, with_dependents
+from synth.identifiers import Part
 from synth.marginals.sampling import round_counts
 from synth.schema import Schema
 from synth.table import Table, conform

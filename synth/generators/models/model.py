@@ -6,10 +6,9 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement, guarantee_words
-from synth.notebook import html_table
-from synth.progress import Progress, quiet
+from synth.identifiers import Part
+from synth.progress import Progress, html_table, quiet
 from synth.schema import Schema
 
 

@@ -12,8 +12,8 @@ from synth.domain import plain_arrays
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError, SchemaError
 from synth.output import whole_folder
-from synth.parsing import NotPlain, plain_json
 from synth.schema import Schema, build_schema
+from synth.validation import NotPlain, plain_json
 
 FORMAT = 1
 DESCRIPTION, ARRAYS = "model.json", "arrays.safetensors"

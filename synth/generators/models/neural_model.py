@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
-from synth.distribution import missing_extra
 from synth.domain import Discretizer
 from synth.dp.statement import PrivacyStatement
+from synth.extras import missing_extra
 from synth.generators.models.known_rows import Candidates, accept_by_weight
 from synth.generators.models.table_model import TableModel, facts_of
 from synth.marginals.conditional_sampling import row_groups

@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from synth import identifiers, personal
-from synth.chunks import Part
 from synth.constraints import Unique
 from synth.domain.constraint_checks import repeated
 from synth.errors import JobError, ModelError
+from synth.identifiers import Part
 from synth.row_order import order_of_identifiers, order_ranks
 from synth.schema import Schema
 from synth.table import present

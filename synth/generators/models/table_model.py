@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.chunks import Part
 from synth.domain import Discretizer
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError
@@ -16,6 +15,7 @@ from synth.generators.models.known_rows import GIVEN, WAYS, KnownRows, fill_in, 
 from synth.generators.models.model import ModelDisplay
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_model
 from synth.generators.models.postprocess import finish, rows_wanted
+from synth.identifiers import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 

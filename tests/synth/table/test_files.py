@@ -21,13 +21,12 @@ from hypothesis import strategies as st
 from synth.errors import JobError, OutputError, SchemaError, TableError
 from synth.infer import infer_schema
 from synth.output import whole_file, whole_folder
-from synth.parsing import read_given
 from synth.schema import Schema, build_schema
 from synth.schema_file import read_schema, schema_of
 from synth.table import Table, conform, present, read_table, write_table
 from synth.table.limits import LEAST_BYTES, LEAST_ROWS, TIMES, SizeLimits
 from synth.table.text_files import TextStream, _parse_csv, _whole_rows
-from synth.validation import read_toml
+from synth.validation import read_given, read_toml
 from tests.synth.table.workbook import SHEET, TEXTS, write_parts
 
 SMALL = SizeLimits(n_bytes=4 << 20, n_rows=1_000, n_columns=50)

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.chunks import Part
 from synth.domain.counted_form import to_counted
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
@@ -23,6 +22,7 @@ from synth.generators.models.known_rows import read_given
 from synth.generators.models.model import ModelDisplay
 from synth.generators.models.model_folder import default_rows_of, entity_shares_of, save_around
 from synth.generators.models.postprocess import check_part, finish_histories, rows_wanted
+from synth.identifiers import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
 from synth.schema.counted import measured_as

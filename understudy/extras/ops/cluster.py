@@ -20,8 +20,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from synth.distribution import missing_extra
 from synth.errors import JobError
+from synth.extras import missing_extra
 from understudy.executors.executor import CUT, SESSION, Ended, Service
 from understudy.executors.processes import GRACE_S, Processes
 from understudy.provenance import KEY_VARIABLE, fingerprint_key, key_path, versions

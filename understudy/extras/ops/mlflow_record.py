@@ -27,7 +27,7 @@ from evaluate.result import NOTICE, Candidate
 from reports import render_html
 from reports.exports.summary import SUMMARY
 from reports.sections.privacy_budget import noise_multiplier
-from synth.distribution import VERSION, missing_extra
+from synth.extras import VERSION, missing_extra
 from synth.url import split
 from understudy.artifacts import CARDS, EVALUATION, JUNIT, PUBLIC_MARKDOWN, PUBLIC_YAML, REPORT, VERDICT, Delivery
 from understudy.bundle.manifest import TO_HAND_ON

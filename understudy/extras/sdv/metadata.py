@@ -15,12 +15,11 @@ from pydantic import Field, ValidationError
 from evaluate.text import listed
 from synth.errors import SchemaError, nearest
 from synth.identifiers import ALPHABETS
-from synth.parsing import plain_json, read_given
 from synth.schema import Schema, build_schema
 from synth.schema.kinds.moments import read_as
 from synth.schema.kinds.number import INT64
 from synth.schema.kinds.real import WIDEST_REAL
-from synth.validation import Frozen, sentence
+from synth.validation import Frozen, plain_json, read_given, sentence
 
 VERSION = "METADATA_SPEC_VERSION"
 PLAIN = ("numerical", "categorical", "ordinal", "boolean", "datetime", "id", "unknown")  # no personal data

@@ -19,11 +19,10 @@ from synth.errors import JobError, SchemaError
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.selection import NOISY_PAIRS
 from synth.generators.registry import generator
-from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema.counted import in_rows_alone
 from synth.schema_file import schema_of, to_toml
-from synth.validation import Frozen, parse_toml, refuse, sentence
+from synth.validation import Frozen, GivenFile, parse_toml, read_given, refuse, sentence
 from understudy.job.load import check_measures, given_policy, named_policy
 from understudy.job.spec import LABEL
 from understudy.json_schemas import Described

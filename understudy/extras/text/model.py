@@ -10,11 +10,11 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
 from synth.generators.models.model import Model, ModelDisplay
 from synth.generators.models.model_folder import save_around
+from synth.identifiers import Part
 from synth.neural.training import device_of
 from synth.progress import Progress, quiet
 from synth.schema import Schema
