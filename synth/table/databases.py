@@ -18,7 +18,7 @@ from synth.errors import MissingExtra, PlaceError, TableError, UnderstudyError, 
 from synth.table.arrow import as_objects
 from synth.table.files import Files
 from synth.table.text_files import ROWS, Batch
-from synth.url import ESCAPES, MARKS, split
+from synth.validation import ESCAPES, MARKS, split_address
 
 FILE_SCHEMES = ("duckdb", "sqlite")  # databases that are a file
 FORMS = 'a table in a database is named like "postgresql://host/database#table" or "duckdb:///data/clinic.db#visits"'
@@ -57,7 +57,7 @@ def parse_address(text: str) -> Address:
     """
     scheme, _, rest = text.partition("#")[0].partition("://")
     is_file = scheme in FILE_SCHEMES and rest.startswith("/") and Path(rest.partition("?")[0]).is_file()
-    parts = split(text, is_file=is_file)
+    parts = split_address(text, is_file=is_file)
     if parts is None:
         raise TableError(
             f"the address of the table cannot be read; {FORMS}, and {ESCAPES}; parameters stand behind a '?' before "

@@ -30,8 +30,7 @@ from synth.table.frames import (
 )
 from synth.table.limits import IN_PARTS, SizeLimits
 from synth.table.text_files import Batch
-from synth.url import lacks_scheme
-from synth.validation import is_plain
+from synth.validation import is_plain, lacks_scheme
 
 Result = TypeVar("Result")
 
