@@ -120,8 +120,8 @@ def _encode_library(adult: Adult, train: pd.DataFrame) -> None:
 
 
 def _encode_ours(adult: Adult, train: pd.DataFrame) -> None:
-    from synth.observed import observe
     from synth.table import conform
+    from synth.table.rows import observe
     from synth.transforms.mode_encoding import ModalEncoding
 
     rng = np.random.default_rng(0)

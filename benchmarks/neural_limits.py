@@ -70,8 +70,8 @@ def memory_point(point: Point, adult: Adult) -> dict[str, Any]:
     from benchmarks.growth_table import make_table
     from synth.neural.ctgan import CtganSpec, CtganTraining
     from synth.neural.tvae import TvaeSpec, TvaeTraining
-    from synth.observed import observe
     from synth.table import conform
+    from synth.table.rows import observe
     from synth.transforms.mode_encoding import ModalEncoding
 
     table, schema = make_table(point.rows, N_COLUMNS)

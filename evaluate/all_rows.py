@@ -16,9 +16,9 @@ from synth.domain.constraint_checks import key_hashes
 from synth.identifiers import mix
 from synth.row_hash import ABSENT, cell_hashes, content_hashes, entity_hashes, seeded_order, turns, whole_entities
 from synth.schema import Schema
-from synth.table.chunk import Chunk
-from synth.table.faults import BIT, Fault
+from synth.table.decode import BIT, Fault
 from synth.table.rows import Rows
+from synth.table.table import Chunk
 
 
 @dataclass(frozen=True, eq=False, repr=False)

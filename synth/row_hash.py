@@ -35,8 +35,8 @@ import pyarrow.compute as pc
 from synth.identifiers import ODD, mix
 from synth.schema import Schema
 from synth.schema.kinds import LineColumn
-from synth.table.chunk import Chunk
 from synth.table.rows import Rows
+from synth.table.table import Chunk
 
 Table = pd.DataFrame | Rows
 

@@ -7,8 +7,8 @@ import pandas as pd
 
 from synth.errors import TableError
 from synth.table import read_table
-from synth.table.limits import NO_MORE, SizeLimits, opened
 from synth.table.table import Table
+from synth.table.text_files import NO_MORE, SizeLimits, opened
 from understudy.data.source import is_pattern
 from understudy.provenance import sha256
 

@@ -27,7 +27,7 @@ from synth.extras import VERSION
 if TYPE_CHECKING:
     from synth.row_hash import ContentSums, Table
     from synth.schema import Schema
-    from synth.table.chunk import Chunk
+    from synth.table.table import Chunk
     from synth.table.table import Table as MappedRows
     from synth.validation import GivenFile
 

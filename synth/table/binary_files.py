@@ -22,8 +22,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from synth.errors import MissingExtra, TableError
-from synth.table.limits import SizeLimits, opened
-from synth.table.text_files import ROWS, Batch
+from synth.table.text_files import ROWS, Batch, SizeLimits, opened
 
 _THRIFT_STRING_BYTES, _THRIFT_ITEMS = 16 << 20, 4_000_000
 """Bytes of a text and entries of a list in a file's description of itself."""

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from synth.errors import MissingExtra, PlaceError, TableError, UnderstudyError, raise_alone
-from synth.table.arrow import as_objects
+from synth.table.cast import as_objects
 from synth.table.files import Files
 from synth.table.text_files import ROWS, Batch
 from synth.validation import ESCAPES, MARKS, split_address

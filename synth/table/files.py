@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from synth.errors import PlaceError, TableError
 from synth.table import binary_files, text_files
-from synth.table.arrow import as_objects
-from synth.table.limits import IN_PARTS, SizeLimits
-from synth.table.text_files import Batch
+from synth.table.cast import as_objects
+from synth.table.text_files import IN_PARTS, Batch, SizeLimits
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet", ".feather", ".arrow", ".xlsx")
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # suffixes of the files that are written

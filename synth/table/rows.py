@@ -1,7 +1,7 @@
 """Rows in the canonical form of a schema, read in chunks as often as asked: what fits and evaluations count."""
 
 import datetime as dt
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -11,13 +11,11 @@ import pandas as pd
 import pyarrow as pa
 
 from synth.schema import Schema
-from synth.table.arrow import as_one
-from synth.table.cast import fitting
-from synth.table.chunk import Chunk
+from synth.table.cast import as_one, fitting
 from synth.table.conforming import Outside, of_names, refuse, violation_of, violations_of
-from synth.table.faults import GUESSED, Fault, faults_in
+from synth.table.decode import GUESSED, Fault, faults_in
 from synth.table.spool import Spool
-from synth.table.table import Table
+from synth.table.table import Chunk, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,3 +195,39 @@ def _arrow(series: pd.Series) -> pa.Array:
     codes, distinct = pd.factorize(texts)
     indices = pa.array(codes.astype(np.int32), mask=codes < 0)
     return pa.DictionaryArray.from_arrays(indices, pa.array(distinct, pa.string()))
+
+
+def observe(schema: Schema, *tables: pd.DataFrame | Rows) -> Schema:
+    """The schema with bounds and categories read off the tables wherever they are to be measured.
+
+    What comes out tells values of single rows. It is never for a private fit, which measures under its budget.
+    `tables`: *Sensitive*. In canonical form under it.
+    """
+    observed = {name: _observed(schema.columns[name], _present(name, tables)) for name in schema.measured}
+    return schema.model_copy(update={"columns": {**schema.columns, **observed}}) if observed else schema
+
+
+def _present(name: str, tables: Sequence[pd.DataFrame | Rows]) -> Iterator[pd.Series]:
+    """The present values of a column, some at a time."""
+    for table in tables:
+        for frame in [table] if isinstance(table, pd.DataFrame) else table.frames(name):
+            yield frame[name].dropna()
+
+
+def _observed(column: Any, parts: Iterator[pd.Series]) -> Any:
+    if column.is_categorical:
+        plain: type[Any] = int if column.holds_whole_numbers else str
+        known = sorted({plain(value) for part in parts for value in part.unique()})
+        change = {"categories": tuple(known), "measure": False, "whole_numbers": False}
+        return column.model_copy(update=change if known else {**change, "missing": True})
+    ends = [(filled.min(), filled.max()) for filled in (_in_utc(part) for part in parts if len(part))]
+    if not ends:
+        middle = min(max(column.value_at(0.0), column.bounds[0]), column.bounds[1])  # zero, or 1970
+        return column.model_copy(update={"bounds": (middle, middle), "missing": True, "measure": False})
+    bounds = min(low for low, _ in ends), max(high for _, high in ends)
+    return column.model_copy(update={"bounds": tuple(column.plain(end) for end in bounds), "measure": False})
+
+
+def _in_utc(part: pd.Series) -> pd.Series:
+    """Times of a zone on the clock of UTC, which shows a year of the calendar wherever bounds do."""
+    return part.dt.tz_convert("UTC") if isinstance(part.dtype, pd.DatetimeTZDtype) else part

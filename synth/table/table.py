@@ -1,36 +1,245 @@
 """A table: something that gives rows in chunks, as often as asked, whatever it comes from."""
 
+import datetime as dt
+import importlib
 import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from synth.errors import TableError, TableNote
+from synth.errors import TableError, TableNote, UnderstudyError, raise_alone
 from synth.schema import Schema
-from synth.table.arrow import as_frame_column, as_objects
-from synth.table.chunk import Chunk, concat_chunks
+from synth.schema.kinds import Column
+from synth.table.cast import as_frame_column, as_objects, as_one, cast, fitting, pieces_of
 from synth.table.databases import open_database, parse_address
 from synth.table.files import Part, open_files
-from synth.table.frames import (
-    Back,
-    as_arrow,
-    as_they_are,
-    back_to,
-    back_to_pandas,
-    batches_of_arrow,
-    batches_of_pandas,
-    in_numpy,
-    worked_out,
-)
-from synth.table.limits import IN_PARTS, SizeLimits
-from synth.table.text_files import Batch
+from synth.table.text_files import IN_PARTS, ROWS, Batch, SizeLimits
 from synth.validation import is_plain, lacks_scheme
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Chunk:
+    """*Sensitive*. Rows in canonical form, and for each column the bits of its cells' faults: shape (n,), uint16."""
+
+    columns: Mapping[str, pa.Array]
+    faults: Mapping[str, np.ndarray]
+    n: int
+
+    @classmethod
+    def of(cls, batch: Mapping[str, Any], n: int, schema: Schema, *, clamp: bool = True) -> "Chunk":
+        """The kept columns of raw rows: Arrow arrays, or objects as NumPy arrays; one that is not there is missing."""
+        columns, faults = {}, {}
+        for name in schema.kept:
+            column = schema.columns[name]
+            source = name if name in batch or column.part is None else column.part.column
+            raw = as_one(batch[source]) if source in batch else pa.nulls(n)
+            if column.part is not None and source == column.part.column:
+                raw = pieces_of(raw, column.part, schema.missing_values)
+            columns[name], faults[name] = cast(raw, column, schema.missing_values, clamp=clamp)
+        return cls(columns, faults, n)
+
+    def filter(self, kept: np.ndarray) -> "Chunk":
+        mask, n = pa.array(kept), int(np.count_nonzero(kept))
+        faults = {name: bits[kept] if bits.any() else fitting(n) for name, bits in self.faults.items()}
+        return Chunk({name: array.filter(mask) for name, array in self.columns.items()}, faults, n)
+
+    def take(self, positions: np.ndarray) -> "Chunk":
+        where, n = pa.array(positions), len(positions)
+        faults = {name: bits[positions] if bits.any() else fitting(n) for name, bits in self.faults.items()}
+        return Chunk({name: array.take(where) for name, array in self.columns.items()}, faults, n)
+
+    def frame(self, schema: Schema, names: Sequence[str] | None = None) -> pd.DataFrame:
+        names = list(self.columns if names is None else names)
+        # No column shares memory with another table, so that none needs to be copied into a block.
+        columns = {name: as_series(self.columns[name], schema.columns[name]) for name in names}
+        return pd.DataFrame(columns, index=pd.RangeIndex(self.n), columns=pd.Index(names, dtype=object), copy=False)
+
+    def cells(self, attribute: Any) -> np.ndarray:
+        """The cells of an attribute: of a dictionary, its distinct values are looked up once."""
+        array = self.columns[attribute.name]
+        if not pa.types.is_dictionary(array.type):
+            return np.asarray(attribute.cells(as_series(array, attribute.column)))
+        distinct = attribute.cells(as_series(array.dictionary, attribute.column))
+        codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return np.asarray(np.append(distinct, attribute.n_cells - 1)[codes])
+
+    def codes(self, discretizer: Any) -> np.ndarray:
+        return np.column_stack([a.group[self.cells(a)].astype(np.int16) for a in discretizer.attributes])
+
+
+def as_series(array: pa.Array, column: Column) -> pd.Series:
+    """A canonical column as pandas holds it."""
+    kind = array.type
+    if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
+        coded = pa.types.is_dictionary(kind)
+        objects = np.append((array.dictionary if coded else array).to_numpy(zero_copy_only=False), [None])
+        if column.is_time:  # each with its own offset
+            objects = np.array([None if t is None else dt.datetime.fromisoformat(t) for t in objects], dtype=object)
+        codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False) if coded else np.arange(len(array))
+        return pd.Series(objects[codes], dtype=object)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        nullable: Any = pd.Int64Dtype() if pa.types.is_integer(kind) else pd.BooleanDtype()
+        return pd.Series(nullable.__from_arrow__(array))
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pd.Series(array.to_pandas())
+    values = array.to_numpy(zero_copy_only=False)
+    return pd.Series(values if values.flags.writeable else values.copy())
+
+
+def concat_chunks(chunks: Sequence[Chunk], schema: Schema) -> Chunk:
+    if not chunks:
+        return Chunk.of({}, 0, schema)
+    if len(chunks) == 1:
+        return chunks[0]
+    columns = {name: as_one(pa.chunked_array([chunk.columns[name] for chunk in chunks])) for name in schema.kept}
+    faults = {name: _concat_bits([chunk.faults[name] for chunk in chunks]) for name in schema.kept}
+    return Chunk(columns, faults, sum(chunk.n for chunk in chunks))
+
+
+def _concat_bits(pieces: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate(pieces) if any(bits.any() for bits in pieces) else fitting(sum(map(len, pieces)))
+
+
+Back = Callable[[pd.DataFrame], Any]
+
+
+def batches_of_pandas(frame: pd.DataFrame) -> Iterator[Batch]:
+    """The rows of a frame, some at a time; objects of several types go cell by cell."""
+    for start in range(0, max(len(frame), 1), ROWS):
+        rows = frame.iloc[start : start + ROWS]
+        yield {name: as_raw(rows[name]) for name in frame.columns}, len(rows)
+
+
+def as_raw(series: pd.Series) -> Any:
+    """A column as an Arrow array, or as objects where Arrow holds no such column."""
+    if isinstance(series.dtype, pd.SparseDtype):
+        series = series.astype(series.dtype.subtype)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        levels, codes = as_raw(pd.Series(series.cat.categories)), series.cat.codes.to_numpy()
+        if isinstance(levels, np.ndarray):
+            return np.append(levels, [None])[codes]
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), levels)
+    if isinstance(series.dtype, pd.ArrowDtype):
+        return as_one(series.array.__arrow_array__())
+    if series.dtype == object and pd.api.types.infer_dtype(series, skipna=True) not in ("string", "empty"):
+        return series.to_numpy()
+    try:
+        array = as_one(pa.array(series, from_pandas=True))
+    except (pa.ArrowException, UnicodeEncodeError, TypeError):  # half a surrogate pair, or a dtype that Arrow has not
+        return series.to_numpy(dtype=object)
+    return series.to_numpy(dtype=object) if isinstance(array, pa.ExtensionArray) else array
+
+
+def batches_of_arrow(table: Any) -> Iterator[Batch]:
+    """The rows of an Arrow table or data set, some at a time."""
+    with worked_out():
+        for batch in table.to_batches(max_chunksize=ROWS) if isinstance(table, pa.Table) else table.to_batches():
+            for start in range(0, batch.num_rows, ROWS):
+                rows = batch.slice(start, ROWS)
+                yield dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows
+
+
+@contextmanager
+def worked_out() -> Iterator[None]:
+    """A block in which a library works out a frame: whatever goes wrong there may quote a cell, and is not told."""
+    try:
+        yield
+        return
+    except (UnderstudyError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - of any library, or of the steps that a user gave it
+        kind = type(error).__name__
+    raise_alone(
+        TableError(
+            f"a table that is not worked out yet cannot be: its own library refused it ({kind}), for a reason that may "
+            "hold a cell and is not shown; collect or compute it first, and read what the library says"
+        )
+    )
+
+
+def in_numpy(frame: pd.DataFrame) -> pd.DataFrame:
+    """A pandas frame without Arrow's dtypes, but for decimals, of which NumPy has none."""
+    columns = {n: frame[n] for n in frame.columns if isinstance(frame[n].dtype, pd.ArrowDtype)}
+    changed = {n: as_frame_column(c.array.__arrow_array__()).set_axis(c.index) for n, c in columns.items()}
+    return frame.assign(**changed) if changed else frame
+
+
+def back_to_pandas(frame: pd.DataFrame) -> Back:
+    """Rows with Arrow's dtypes where a frame has them."""
+    kinds = {name: dtype for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)}
+    return partial(_in_arrow, kinds) if kinds else as_they_are
+
+
+def _in_arrow(kinds: Mapping[Any, Any], rows: pd.DataFrame) -> pd.DataFrame:
+    rows = rows.copy(deep=False)
+    for name in kinds.keys() & set(rows.columns):
+        array = _as_kind(pa.array(rows[name], from_pandas=True), kinds[name].pyarrow_dtype)
+        rows[name] = pd.Series(pd.arrays.ArrowExtensionArray(array), index=rows.index)
+    return rows
+
+
+def _as_kind(array: Any, kind: pa.DataType) -> pa.ChunkedArray:
+    """An array in a type where it is cast without loss, else as it is."""
+    try:
+        return pa.chunked_array([as_one(array).cast(kind)])
+    except pa.ArrowException:
+        return pa.chunked_array([as_one(array)])
+
+
+def as_they_are(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows
+
+
+def to_arrow(rows: pd.DataFrame) -> pa.Table:
+    return pa.Table.from_pandas(rows, preserve_index=False)
+
+
+_MAKERS = {"polars": "from_arrow", "duckdb": "from_arrow", "ibis": "memtable"}
+"""By library, its function that makes a frame of an Arrow table."""
+
+
+def back_to(source: Any) -> Back:
+    """What makes pandas rows the kind of frame that a source is; an Arrow table where it is none."""
+    library = type(source).__module__.split(".")[0].removeprefix("_")
+    return partial(_make, library) if library in _MAKERS else to_arrow
+
+
+def _make(library: str, rows: pd.DataFrame) -> Any:
+    return getattr(importlib.import_module(library), _MAKERS[library])(to_arrow(rows))
+
+
+def as_arrow(source: Any) -> Any:
+    """An Arrow table or data set of anything that gives one; a reader, which is read once, is held in memory."""
+    kind = type(source)  # never by attributes: those of some frames are their columns
+    if hasattr(kind, "to_batches") and hasattr(kind, "schema"):  # a table, a data set or a scanner
+        return source
+    with worked_out():
+        try:
+            if isinstance(source, pa.RecordBatch):
+                return pa.Table.from_batches([source])
+            if kind.__module__.split(".")[0] == "ibis":
+                return source.to_pyarrow()
+            if hasattr(kind, "collect") and hasattr(kind, "collect_schema"):  # of polars, not yet worked out
+                source = source.collect()
+            if isinstance(source, pa.RecordBatchReader) or hasattr(kind, "__arrow_c_stream__"):
+                return pa.table(source)
+        except (pa.ArrowException, TypeError, ValueError):
+            raise TableError(
+                f"a table must hold columns that Arrow can: type={kind.__name__!r} gives none; convert it first"
+            ) from None
+    raise TableError(
+        "a table must be a frame of pandas, polars, Arrow, DuckDB, Ibis, Spark or Dask, a dict of columns, the path of "
+        f"a file or a folder, or the address of a database, not type={type(source).__name__!r}; convert it first"
+    )
+
 
 Result = TypeVar("Result")
 

@@ -21,14 +21,10 @@ import pandas as pd
 from synth.schema import Schema
 from synth.schema.kinds import Column
 from synth.table import datetime_codec
-from synth.table.arrow import as_frame_column
-from synth.table.cast import cast, cell_text, is_number, to_objects
-from synth.table.chunk import Chunk
+from synth.table.cast import as_frame_column, cast, cell_text, is_number, to_objects
 from synth.table.conforming import of_names, refuse
-from synth.table.decode import NUMBER
-from synth.table.faults import UNREADABLE, Fault, bits_of
-from synth.table.frames import as_raw
-from synth.table.table import Table
+from synth.table.decode import NUMBER, UNREADABLE, Fault, bits_of
+from synth.table.table import Chunk, Table, as_raw
 from synth.table.text_files import Batch
 
 Translations = Mapping[str, Mapping[str, int]]

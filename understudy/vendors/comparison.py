@@ -34,8 +34,8 @@ from synth.errors import SchemaError
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema_file import schema_of
-from synth.table.limits import SizeLimits
 from synth.table.rows import Rows
+from synth.table.text_files import SizeLimits
 from synth.validation import GivenFile, read_given
 from understudy import provenance
 from understudy.data.load import read_side

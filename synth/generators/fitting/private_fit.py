@@ -19,10 +19,9 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.columns import SIZES, Merging, measure_columns, measure_domain, observe_spikes
 from synth.generators.fitting.training_data import MappedTable, RowsElsewhere, TrainingTable, bound_contributions
 from synth.marginals import Factor, MarkovRandomField, Measurement
-from synth.observed import observe
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.table.rows import Rows
+from synth.table.rows import Rows, observe
 
 EXACT_RHO = 1.0
 """Cost that a schedule without noise is written down with; nothing is claimed of it."""

@@ -37,10 +37,10 @@ from synth.schema import Schema
 from synth.schema.counted import measured_as
 from synth.schema.kinds import LineColumn
 from synth.table import Table
-from synth.table.chunk import Chunk, concat_chunks
 from synth.table.conforming import of_names, refuse
 from synth.table.rows import Rows
 from synth.table.spool import Disk
+from synth.table.table import Chunk, concat_chunks
 from synth.transforms.columns import Columns
 from synth.transforms.layout import Encoded, Layout
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from synth.generators.models.model import Model, ModelDisplay
-from synth.table.frames import Back
+from synth.table.table import Back
 
 
 class FramedModel(ModelDisplay):

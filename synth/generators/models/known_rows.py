@@ -24,7 +24,7 @@ from synth.identifiers import Part
 from synth.marginals.sampling import round_counts
 from synth.schema import Schema
 from synth.table import Table, conform
-from synth.table.faults import BIT, Fault
+from synth.table.decode import BIT, Fault
 
 GIVEN, UNFILLED = "given", "unfilled"
 """Keys in `attrs`: of a table sampled on conditions one of `WAYS`; of one whose missing cells were filled in, the rows

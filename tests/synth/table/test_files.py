@@ -24,8 +24,7 @@ from synth.output import whole_file, whole_folder
 from synth.schema import Schema, build_schema
 from synth.schema_file import read_schema, schema_of
 from synth.table import Table, conform, present, read_table, write_table
-from synth.table.limits import LEAST_BYTES, LEAST_ROWS, TIMES, SizeLimits
-from synth.table.text_files import TextStream, _parse_csv, _whole_rows
+from synth.table.text_files import LEAST_BYTES, LEAST_ROWS, TIMES, SizeLimits, TextStream, _parse_csv, _whole_rows
 from synth.validation import read_given, read_toml
 from tests.synth.table.workbook import SHEET, TEXTS, write_parts
 

@@ -21,10 +21,9 @@ from hypothesis import strategies as st
 from synth.domain import Discretizer
 from synth.domain.discretizer import regroup
 from synth.errors import OutputError
-from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.table import conform, spool
-from synth.table.rows import Rows
+from synth.table.rows import Rows, observe
 from synth.table.spool import Disk
 from synth.transforms import columns
 from synth.transforms.columns import Columns

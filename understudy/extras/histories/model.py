@@ -26,7 +26,7 @@ from synth.identifiers import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
 from synth.schema.counted import measured_as
-from synth.table.restore_dtypes import shown_column
+from synth.table.conforming import shown_column
 from understudy.extras.histories.layout import LATER, HistoryLayout, step_codes, whole_numbers
 
 STEPS = "steps"  # key of the columns whose steps are kept by chance, and first part of the names of their arrays
