@@ -1,10 +1,19 @@
-"""Identifiers made anew in a declared format: they name synthetic rows and entities and mean nothing."""
+"""Identifiers made anew in a declared format: they name synthetic rows and entities and mean nothing.
+
+They are numbers in a shuffled order that all parts of a table share, written as the format says. The order needs no
+memory: any stretch of it is known without the rest. A number is split into two digits, and each in turn is moved round
+by a hash of the other: a Feistel network. Its rounds can be undone, so that no two numbers come to the same. A result
+outside the range is put through once more.
+
+Source: Black and Rogaway 2002, "Ciphers with arbitrary finite domains", method 3 and cycle walking. The order is as
+good as random for names that mean nothing, and no secret.
+"""
 
 import hashlib
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +22,10 @@ from synth.errors import SchemaError
 from synth.schema.kinds import IdentifierColumn
 
 LARGEST = 2**62  # numbers that can be shuffled at most
+ENOUGH = 2**48  # numbers that tell the rows of any table apart
 ROUNDS = 8
+ODD = np.uint64(0x9E3779B97F4A7C15)
 Numbers = NDArray[np.uint64]
-Order = Literal["shuffled", "rising", "consecutive"]
 
 
 def permuted(places: Numbers, room: int, key: int) -> Numbers:
@@ -44,9 +54,6 @@ def _walked(numbers: Numbers, high: np.uint64, low: np.uint64, keys: Numbers) ->
     return left * low + right
 
 
-ODD = np.uint64(0x9E3779B97F4A7C15)
-
-
 def mix(numbers: Numbers) -> Numbers:
     """Numbers that look random, different ones for different numbers; shape as they have.
 
@@ -57,42 +64,28 @@ def mix(numbers: Numbers) -> Numbers:
     return numbers ^ (numbers >> np.uint64(31))
 
 
-class Seen(Protocol):
-    """Memory of the parts before, in places where nothing may repeat: numbers in an order, or hashes of 64 bits."""
-
-    def taken(self, name: str) -> int:
-        """The count of numbers that the parts before have taken."""
-
-    def take(self, name: str, n: int) -> None:
-        """Note how many numbers this part and those before it have taken, for those after it."""
-
-    def among(self, name: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Flags of the values that a part before holds; shape (n,)."""
-
-    def add(self, name: str, hashes: NDArray[np.uint64]) -> None:
-        """Note values of this part, for those after it."""
-
-
 @dataclass(frozen=True)
 class Part:
-    """Some consecutive rows of a table."""
+    """Some consecutive rows of a table that is made piece by piece.
+    `seen`: memory of the parts before, `None` where there are none: numbers that are taken, and hashes of values.
+    """
 
     seed: int
     n_rows: int
     n_table: int
-    seen: Seen | None = None
+    seen: Any = None
 
     @classmethod
     def whole(cls, n_rows: int, rng: np.random.Generator) -> Self:
-        """A table of one part."""
         return cls(int(rng.integers(2**63)), n_rows, n_rows)
 
     @property
     def is_whole(self) -> bool:
-        """True if the table has no other part."""
         return self.n_rows == self.n_table
 
-    def numbers(self, name: str, n: int, room: int, order: Order = "shuffled") -> NDArray[np.uint64] | None:
+    def numbers(
+        self, name: str, n: int, room: int, order: Literal["shuffled", "rising", "consecutive"] = "shuffled"
+    ) -> Numbers | None:
         """Distinct numbers that no other part has, shape (n,); `None` where the parts before have left too few.
 
         The numbers below `room` are shuffled, and each part takes the next of them. Or they rise from part to part:
@@ -114,11 +107,11 @@ class Part:
             return numbers * np.uint64(share) + mix(numbers + np.uint64(self._key(name)) + ODD) % np.uint64(share)
         return permuted(numbers, room, self._key(name))
 
-    def among(self, name: str, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def among(self, name: str, hashes: Numbers) -> NDArray[np.bool_]:
         """Flags of the values that a part before holds; shape (n,)."""
-        return np.zeros(len(hashes), dtype=bool) if self.seen is None else self.seen.among(name, hashes)
+        return np.zeros(len(hashes), dtype=bool) if self.seen is None else np.asarray(self.seen.among(name, hashes))
 
-    def add(self, name: str, hashes: NDArray[np.uint64]) -> None:
+    def add(self, name: str, hashes: Numbers) -> None:
         """Note values for the parts after this one."""
         if self.seen is not None:
             self.seen.add(name, hashes)
@@ -127,8 +120,6 @@ class Part:
         digest = hashlib.blake2b(f"{self.seed}\0{name}".encode(errors="surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "little")
 
-
-ENOUGH = 2**48  # numbers that tell the rows of any table apart
 
 ALPHABETS = {
     "#": "0123456789",
@@ -209,7 +200,7 @@ def room_of(column: IdentifierColumn) -> int:
     if column.bounds is not None:
         room = capacity(column)
         return room if room <= LARGEST else ENOUGH
-    return math.prod(_told(column.template or ""))
+    return math.prod(_numbered_sizes(column.template or ""))
 
 
 def named(column: IdentifierColumn, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -219,19 +210,21 @@ def named(column: IdentifierColumn, numbers: np.ndarray, rng: np.random.Generato
         numbers = numbers * np.uint64(spread) + rng.integers(spread, size=len(numbers), dtype=np.uint64)
         # Unsigned numbers wrap around to the negative ones.
         return (numbers + np.uint64(column.bounds[0] % 2**64)).view(np.int64)
-    alphabets = positions(column.template or "")
-    told = _told(column.template or "")
+    alphabets, sizes = positions(column.template or ""), _numbered_sizes(column.template or "")
     characters = np.empty((len(numbers), len(alphabets)), dtype=np.uint32)
     for position, alphabet in enumerate(alphabets):
-        if position < len(told):
-            numbers, digits = np.divmod(numbers, np.uint64(told[position]))
+        if position < len(sizes):
+            numbers, digits = np.divmod(numbers, np.uint64(sizes[position]))
         else:
             digits = rng.integers(len(alphabet), size=len(numbers), dtype=np.uint64)
         characters[:, position] = np.array([ord(character) for character in alphabet], dtype=np.uint32)[digits]
-    return _texts(characters)
+    n, width = characters.shape
+    if width == 0 or not characters[:, -1].all():  # NumPy takes a NUL at a text's end for no part of it
+        return np.array(["".join(map(chr, row)) for row in characters.tolist()], dtype=object)
+    return np.ascontiguousarray(characters).view(f"<U{width}").reshape(n).astype(object)
 
 
-def _told(template: str) -> tuple[int, ...]:
+def _numbered_sizes(template: str) -> tuple[int, ...]:
     """The count of characters that each of the first positions admits, as many positions as can be numbered."""
     sizes: list[int] = []
     for alphabet in positions(template):
@@ -239,10 +232,3 @@ def _told(template: str) -> tuple[int, ...]:
             break
         sizes.append(len(alphabet))
     return tuple(sizes)
-
-
-def _texts(characters: np.ndarray) -> np.ndarray:
-    n, width = characters.shape
-    if width == 0 or not characters[:, -1].all():  # NumPy takes a NUL at a text's end for no part of it
-        return np.array(["".join(map(chr, row)) for row in characters.tolist()], dtype=object)
-    return np.ascontiguousarray(characters).view(f"<U{width}").reshape(n).astype(object)

@@ -1,13 +1,15 @@
-"""Replacement values for personal data: nothing real is looked at.
+"""Personal data: how such values are written, and replacements for them, for which nothing real is looked at.
 
-Where a range is reserved for examples, values lie in it. Card numbers stand behind the first digits of those that card
-networks publish for tests: nobody has one.
+A format says that a value is written as such values are, never whose it is. Where a range is reserved for examples,
+replacements lie in it. Card numbers stand behind the first digits of those that card networks publish for tests: nobody
+has one.
 """
 
 import re
 import unicodedata
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -106,22 +108,46 @@ def is_phone(text: str) -> bool:
     (True, False, False)
     """
     number = _PHONE.fullmatch(text)
-    n_digits = 0 if number is None else sum(character.isdigit() for character in number["number"])
-    return PHONE_DIGITS[0] <= n_digits <= PHONE_DIGITS[1]
+    return number is not None and PHONE_DIGITS[0] <= _n_digits(number["number"]) <= PHONE_DIGITS[1]
+
+
+def _n_digits(text: str) -> int:
+    return sum(character.isdigit() for character in text)
+
+
+def _is_written(text: str) -> bool:
+    """True if there is anything to read, on one line."""
+    return bool(text.strip()) and not any(unicodedata.category(character) in _BREAKS for character in text)
+
+
+def _has_digits(text: str) -> bool:
+    return _is_written(text) and _n_digits(text) > 0
+
+
+_CHECKS: dict[str, Callable[[str], bool]] = {
+    "email": is_email, "url": is_url, "phone": is_phone, "card_number": is_card_number, "iban": is_iban,
+    "account_number": _has_digits, "national_id": _has_digits,
+}  # fmt: skip
 
 
 def ill_formed(values: pd.Series, column: PersonalColumn) -> np.ndarray:
     """Flags of the values without the column's form; shape (len(values),), boolean. A missing value has any form."""
-    fits = _fits(column)
-    known: dict[object, bool] = {}
-    wrong = np.zeros(len(values), dtype=bool)
-    for index, value in enumerate(values.tolist()):
-        if value is None or value == "" or pd.isna(value):
-            continue
-        if value not in known:
-            known[value] = fits(as_text(value))
-        wrong[index] = not known[value]
-    return wrong
+    fits = cache(_fits(column))
+    return np.array([not (pd.isna(v) or v == "" or fits(as_text(v))) for v in values.tolist()], dtype=bool)
+
+
+def _fits(column: PersonalColumn) -> Callable[[str], bool]:
+    check = _CHECKS.get(column.personal, _is_written)
+    if column.personal == "text":
+        return lambda text: len(text) <= column.characters and _is_written(text)
+    if column.template is None:
+        return check
+    pattern = re.compile("".join(f"[{re.escape(admitted)}]" for admitted in positions(column.template)))
+    # A column of whole numbers has lost its leading zeros.
+    is_numeric = re.match("u?int|float", column.dtype or "", re.IGNORECASE) is not None
+    width = len(column.template) if is_numeric else 0
+    is_exact = column.personal == "card_number"
+    return lambda text: pattern.fullmatch(text.zfill(width)) is not None and (not is_exact or check(text))
 
 
 def as_text(value: object) -> str:
@@ -143,86 +169,6 @@ def form_of(column: PersonalColumn) -> str:
     return f"{column.personal.replace('_', ' ')}{like}"
 
 
-def _fits(column: PersonalColumn) -> Callable[[str], bool]:
-    check = _CHECKS.get(column.personal, _is_written)
-    if column.personal == "text":
-        return lambda text: len(text) <= column.characters and _is_written(text)
-    if column.template is None:
-        return check
-    pattern, exact = _pattern(column.template), column.personal == "card_number"
-    # A column of whole numbers has lost its leading zeros.
-    width = len(column.template) if _is_numeric(column) else 0
-    return lambda text: pattern.fullmatch(text.zfill(width)) is not None and (not exact or check(text))
-
-
-def _is_numeric(column: PersonalColumn) -> bool:
-    return column.dtype is not None and re.match("u?int|float", column.dtype, re.IGNORECASE) is not None
-
-
-@cache
-def _pattern(template: str) -> re.Pattern[str]:
-    return re.compile("".join(f"[{re.escape(admitted)}]" for admitted in positions(template)))
-
-
-def _is_written(text: str) -> bool:
-    """True if there is anything to read, on one line."""
-    return bool(text.strip()) and not any(unicodedata.category(character) in _BREAKS for character in text)
-
-
-def _has_digits(text: str) -> bool:
-    return _is_written(text) and any(character.isdigit() for character in text)
-
-
-_CHECKS: dict[str, Callable[[str], bool]] = {
-    "email": is_email,
-    "url": is_url,
-    "phone": is_phone,
-    "card_number": is_card_number,
-    "iban": is_iban,
-    "account_number": _has_digits,
-    "national_id": _has_digits,
-}
-
-_CARD_TESTS = {14: ("305693", "385200"), 15: ("378282", "371449")}
-_CARD_TEST = ("424242", "400005", "555555", "510510", "601111")
-"""First digits of the numbers that card networks publish for tests."""
-
-
-def card_room(template: str) -> int:
-    """The number of card numbers that a template admits behind the first digits of test numbers.
-
-    >>> card_room("################")
-    5000000000
-    """
-    tests, n_free = _card_digits(template)
-    return int(len(tests) * 10**n_free)
-
-
-def card_numbers(template: str, numbers: np.ndarray) -> np.ndarray:
-    """Card numbers that pass the Luhn check, different ones for different numbers; shape as `numbers`.
-
-    >>> card_numbers("#### #### #### ####", np.array([242424242], dtype=np.uint64)).tolist()
-    ['4242 4224 2424 2424']
-    """
-    tests, n_free = _card_digits(template)
-    which, inside = np.divmod(numbers, np.uint64(10**n_free))
-    powers = np.array([10**exponent for exponent in reversed(range(n_free))], dtype=np.uint64)
-    free = (inside[:, np.newaxis] // powers % np.uint64(10)).astype(np.int64)
-    digits = np.concatenate([tests[which], free], axis=1)
-    digits = np.concatenate([digits, luhn_digits(digits)[:, np.newaxis]], axis=1)
-    form = template.replace("#", "{}")
-    values = np.empty(len(numbers), dtype=object)
-    values[:] = [form.format(*row) for row in digits.tolist()]
-    return values
-
-
-def _card_digits(template: str) -> tuple[np.ndarray, int]:
-    """The first digits that a card number may have, shape (n_tests, d), and how many between them and the check."""
-    width = template.count("#")
-    tests = np.array([[int(digit) for digit in test] for test in _CARD_TESTS.get(width, _CARD_TEST)])
-    return tests, width - tests.shape[1] - 1
-
-
 DOMAINS = ("example.com", "example.org", "example.net")  # nobody has an address there (RFC 2606)
 
 FICTION = {
@@ -240,11 +186,18 @@ numbers for use in TV shows, films and creative works"; ARCEP, decision 2018-088
 Medienproduktionen".
 """
 
-_NATIONAL_ID = "666-##-####"
-"""No social security number begins with 666."""
-_ACCOUNT = "##########"
+_CARD_TESTS = {14: ("305693", "385200"), 15: ("378282", "371449")}
+_CARD_TEST = ("424242", "400005", "555555", "510510", "601111")
+"""First digits of the numbers that card networks publish for tests, by their digits where these are not 16."""
 _CARD = "#" * 16
-_SHORT = 6
+_ACCOUNT = "##########"
+_NATIONAL_ID = "666-##-####"  # no social security number begins with 666
+_METHODS = {
+    "name": "name", "first_name": "first_name", "last_name": "last_name", "phone": "phone_number", "address": "address",
+    "street": "street_address", "city": "city", "postcode": "postcode", "iban": "iban",
+}  # fmt: skip
+"""Faker's name of each."""
+_LEAST_DIGITS = 6  # of a telephone number: Faker has the short ones of police and ambulance, too
 _MAX_ROUNDS = 20
 
 
@@ -257,10 +210,18 @@ def generate(
     ['+1 (311) 555-0115', '+1 (879) 555-0162']
     """
     part = Part.whole(n, rng) if part is None else part
-    values = _distinct(column, n, rng, part, name) if column.unique else _draw(column, n, rng)
+    if not column.unique:
+        values: Any = _draw(column, n, rng)
+    elif rooms := _rooms(column):
+        numbers = part.numbers(name, n, sum(rooms))
+        values = None if numbers is None else _numbered(column, numbers, rng)
+    else:
+        values = _remembered(column, n, rng, part, name)
+    if values is None:
+        raise _too_few(column)
     if column.missing_share:
         values[rng.random(n) < column.missing_share] = None
-    return values
+    return np.asarray(values)
 
 
 def check_room(column: PersonalColumn, n: int) -> None:
@@ -270,105 +231,11 @@ def check_room(column: PersonalColumn, n: int) -> None:
         raise _too_few(column)
 
 
-def capacity(column: PersonalColumn) -> int | None:
-    """The number of different values of a column of digits; `None` for one that is no mere row of digits.
-
-    >>> capacity(PersonalColumn(personal="phone", template="555-01##"))
-    100
-    """
-    templates = templates_of(column)
-    return sum(identifiers.capacity(IdentifierColumn(template=t)) for t in templates) if templates else None
-
-
-def _distinct(column: PersonalColumn, n: int, rng: np.random.Generator, part: Part, name: str) -> np.ndarray:
-    rooms = _rooms(column)
-    if rooms:
-        numbers = part.numbers(name, n, sum(rooms))
-        values = None if numbers is None else _numbered(column, numbers, rng)
-    else:
-        values = _remembered(column, n, rng, part, name)
-    if values is None:
-        raise _too_few(column)
-    return values
-
-
 def _too_few(column: PersonalColumn) -> SchemaError:
     return SchemaError(
         f"personal={column.personal!r} of locale={column.locale!r} has too few different values for this table; "
         "set unique = false, or declare a wider template where it takes one"
     )
-
-
-def _rooms(column: PersonalColumn) -> tuple[int, ...]:
-    """The count of numbers that each of a column's templates tells apart; empty where Faker writes its values."""
-    if column.personal == "card_number":
-        return (card_room(column.template or _CARD),)
-    forms = [IdentifierColumn(template=template) for template in templates_of(column)]
-    return tuple(min(identifiers.room_of(form), LARGEST // len(forms)) for form in forms)
-
-
-def _numbered(column: PersonalColumn, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Different values for different numbers below the sum of the column's rooms; shape as `numbers`."""
-    if column.personal == "card_number":
-        return card_numbers(column.template or _CARD, numbers)
-    ends = np.cumsum(np.array(_rooms(column), dtype=np.uint64))
-    which = np.searchsorted(ends, numbers, side="right")
-    values = np.empty(len(numbers), dtype=object)
-    for index, template in enumerate(templates_of(column)):
-        rows = np.flatnonzero(which == index)
-        inside = numbers[rows] - (ends[index - 1] if index else np.uint64(0))
-        values[rows] = identifiers.named(IdentifierColumn(template=template), inside, rng)
-    return values
-
-
-def _remembered(column: PersonalColumn, n: int, rng: np.random.Generator, part: Part, name: str) -> np.ndarray | None:
-    """Values that neither this part nor one before holds twice; `None` where there are too few."""
-    remembered: dict[str, None] = {}
-    for _ in range(_MAX_ROUNDS):
-        drawn = _draw(column, max(n - len(remembered), 16) * 5 // 4, rng)
-        remembered.update(dict.fromkeys(drawn[~part.among(name, _hashes(drawn))].tolist()))
-        if len(remembered) >= n:
-            values = np.empty(n, dtype=object)
-            values[:] = list(remembered)[:n]
-            part.add(name, _hashes(values))
-            return values
-    return None
-
-
-def _hashes(values: np.ndarray) -> np.ndarray:
-    return pd.util.hash_array(values, categorize=False)
-
-
-def _draw(column: PersonalColumn, n: int, rng: np.random.Generator) -> np.ndarray:
-    if column.personal == "card_number":
-        template = column.template or _CARD
-        return card_numbers(template, rng.integers(card_room(template), size=n, dtype=np.uint64))
-    templates = templates_of(column)
-    if templates:
-        return _patterned(templates, n, rng)
-    speaker = faker(column.locale)
-    speaker.seed_instance(int(rng.integers(2**63)))
-    if column.personal in ("email", "url"):
-        return _addresses(speaker.user_name, n, rng, page=column.personal == "url")
-    if column.personal == "text":
-        return _texts(speaker.sentence, column.characters, n)
-    return _filled(n, _writer(getattr(speaker, _METHODS[column.personal]), column))
-
-
-def _writer(write: Callable[[], str], column: PersonalColumn) -> Callable[[], str]:
-    """Faker's own way to write a value, mended where it gives what no column holds."""
-    if column.personal == "name":
-        return _untitled(write, column.locale)
-    if column.personal == "phone":
-        return _ringing(write)
-    return lambda: ", ".join(line.strip() for line in write().splitlines())
-
-
-_METHODS = {
-    "name": "name", "first_name": "first_name", "last_name": "last_name", "phone": "phone_number", "address": "address",
-    "street": "street_address", "city": "city", "postcode": "postcode", "iban": "iban",
-}  # fmt: skip
-"""Faker's name of each."""
 
 
 def templates_of(column: PersonalColumn) -> tuple[str, ...]:
@@ -386,52 +253,110 @@ def templates_of(column: PersonalColumn) -> tuple[str, ...]:
     return {"account_number": (_ACCOUNT,), "national_id": (_NATIONAL_ID,)}.get(column.personal, ())
 
 
-def _filled(n: int, write: Callable[[], str]) -> np.ndarray:
-    values = np.empty(n, dtype=object)
-    values[:] = [write() for _ in range(n)]
+def _rooms(column: PersonalColumn) -> tuple[int, ...]:
+    """The count of numbers that each of a column's templates tells apart; empty where Faker writes its values."""
+    if column.personal == "card_number":
+        return (_card_room(column.template or _CARD),)
+    forms = [IdentifierColumn(template=template) for template in templates_of(column)]
+    return tuple(min(identifiers.room_of(form), LARGEST // len(forms)) for form in forms)
+
+
+def _numbered(column: PersonalColumn, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Different values for different numbers below the sum of the column's rooms; shape as `numbers`."""
+    if column.personal == "card_number":
+        return _card_numbers(column.template or _CARD, numbers)
+    ends = np.cumsum(np.array(_rooms(column), dtype=np.uint64))
+    which = np.searchsorted(ends, numbers, side="right")
+    values = np.empty(len(numbers), dtype=object)
+    for index, template in enumerate(templates_of(column)):
+        rows = np.flatnonzero(which == index)
+        inside = numbers[rows] - (ends[index - 1] if index else np.uint64(0))
+        values[rows] = identifiers.named(IdentifierColumn(template=template), inside, rng)
     return values
 
 
-def _untitled(write: Callable[[], str], locale: str) -> Callable[[], str]:
-    """A name without doctors and juniors, which most tables keep elsewhere, or not at all."""
-    before, after = ("|".join(map(re.escape, words)) for words in titles(locale))
-    title = re.compile(f"^({before or '(?!)'})+|({after or '(?!)'})+$")
-    return lambda: title.sub("", write())
+def _card_room(template: str) -> int:
+    """The number of card numbers that a template admits behind the first digits of test numbers.
+
+    >>> _card_room("################")
+    5000000000
+    """
+    tests, n_free = _card_digits(template)
+    return int(len(tests) * 10**n_free)
 
 
-def _ringing(write: Callable[[], str]) -> Callable[[], str]:
-    """A telephone number, not one of the short ones that Faker has for police and ambulance."""
+def _card_numbers(template: str, numbers: np.ndarray) -> np.ndarray:
+    """Card numbers that pass the Luhn check, different ones for different numbers; shape as `numbers`.
 
-    def phone() -> str:
-        written = write()
-        while sum(character.isdigit() for character in written) < _SHORT:
-            written = write()
-        return written
-
-    return phone
-
-
-def _patterned(templates: tuple[str, ...], n: int, rng: np.random.Generator) -> np.ndarray:
-    drawn = [identifiers.draw(IdentifierColumn(template=template), n, rng) for template in templates]
-    return np.stack(drawn)[rng.integers(len(templates), size=n), np.arange(n)]
-
-
-def _addresses(user_name: Callable[[], str], n: int, rng: np.random.Generator, *, page: bool) -> np.ndarray:
-    domains, numbers = rng.integers(len(DOMAINS), size=n).tolist(), rng.integers(10**4, size=n).tolist()
-    parts = zip(numbers, domains, strict=True)
-    values = np.empty(n, dtype=object)
-    names = ((f"{user_name()}{number}", DOMAINS[domain]) for number, domain in parts)
-    values[:] = [f"https://{domain}/{name}" if page else f"{name}@{domain}" for name, domain in names]
-    return values
+    >>> _card_numbers("#### #### #### ####", np.array([242424242], dtype=np.uint64)).tolist()
+    ['4242 4224 2424 2424']
+    """
+    tests, n_free = _card_digits(template)
+    which, inside = np.divmod(numbers, np.uint64(10**n_free))
+    powers = np.array([10**exponent for exponent in reversed(range(n_free))], dtype=np.uint64)
+    free = (inside[:, np.newaxis] // powers % np.uint64(10)).astype(np.int64)
+    digits = np.concatenate([tests[which], free], axis=1)
+    digits = np.concatenate([digits, luhn_digits(digits)[:, np.newaxis]], axis=1)
+    form = template.replace("#", "{}")
+    return np.array([form.format(*row) for row in digits.tolist()], dtype=object)
 
 
-def _texts(sentence: Callable[[], str], length: int, n: int) -> np.ndarray:
+def _card_digits(template: str) -> tuple[np.ndarray, int]:
+    """The first digits that a card number may have, shape (n_tests, d), and how many between them and the check."""
+    width = template.count("#")
+    tests = np.array([[int(digit) for digit in test] for test in _CARD_TESTS.get(width, _CARD_TEST)])
+    return tests, width - tests.shape[1] - 1
+
+
+def _remembered(column: PersonalColumn, n: int, rng: np.random.Generator, part: Part, name: str) -> np.ndarray | None:
+    """Values that neither this part nor one before holds twice; `None` where there are too few."""
+    remembered: dict[str, None] = {}
+    for _ in range(_MAX_ROUNDS):
+        drawn = _draw(column, max(n - len(remembered), 16) * 5 // 4, rng)
+        is_taken = part.among(name, pd.util.hash_array(drawn, categorize=False))
+        remembered.update(dict.fromkeys(drawn[~is_taken].tolist()))
+        if len(remembered) >= n:
+            values = np.array(list(remembered)[:n], dtype=object)
+            part.add(name, pd.util.hash_array(values, categorize=False))
+            return values
+    return None
+
+
+def _draw(column: PersonalColumn, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Values that may repeat themselves."""
+    if column.personal == "card_number":
+        template = column.template or _CARD
+        return _card_numbers(template, rng.integers(_card_room(template), size=n, dtype=np.uint64))
+    if templates := templates_of(column):
+        drawn = [identifiers.draw(IdentifierColumn(template=template), n, rng) for template in templates]
+        return np.asarray(np.stack(drawn)[rng.integers(len(templates), size=n), np.arange(n)])
+    speaker = faker(column.locale)
+    speaker.seed_instance(int(rng.integers(2**63)))
+    if column.personal in ("email", "url"):
+        domains, numbers = rng.integers(len(DOMAINS), size=n).tolist(), rng.integers(10**4, size=n).tolist()
+        names = ((f"{speaker.user_name()}{number}", DOMAINS[i]) for number, i in zip(numbers, domains, strict=True))
+        form = "https://{1}/{0}" if column.personal == "url" else "{0}@{1}"
+        return np.array([form.format(*parts) for parts in names], dtype=object)
+    if column.personal == "text":
+        return np.array([_prose(speaker.sentence, column.characters) for _ in range(n)], dtype=object)
+    write = getattr(speaker, _METHODS[column.personal])
+    if column.personal == "name":  # without doctors and juniors, which most tables keep elsewhere, or not at all
+        before, after = ("|".join(map(re.escape, words)) for words in titles(column.locale))
+        title = re.compile(f"^({before or '(?!)'})+|({after or '(?!)'})+$")
+        texts = [title.sub("", write()) for _ in range(n)]
+    elif column.personal == "phone":
+        texts = []
+        while len(texts) < n:
+            if _n_digits(text := write()) >= _LEAST_DIGITS:
+                texts.append(text)
+    else:
+        texts = [", ".join(line.strip() for line in write().splitlines()) for _ in range(n)]
+    return np.array(texts, dtype=object)
+
+
+def _prose(sentence: Callable[[], str], length: int) -> str:
     """Sentences up to a length, the last one cut at a word where there is one."""
-
-    def text() -> str:
-        written = sentence()
-        while len(written) < length:
-            written = f"{written} {sentence()}"
-        return written if len(written) == length else written[: length + 1].rpartition(" ")[0] or written[:length]
-
-    return _filled(n, text)
+    text = sentence()
+    while len(text) < length:
+        text = f"{text} {sentence()}"
+    return text if len(text) == length else text[: length + 1].rpartition(" ")[0] or text[:length]

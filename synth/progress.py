@@ -1,4 +1,4 @@
-"""Progress of work: a label and the share that is done, and the bar that a notebook shows of it."""
+"""What a notebook and a terminal show: progress of work with a bar, objects in brief, and small tables."""
 
 import reprlib
 import sys
@@ -57,7 +57,6 @@ class _Bar:
         self._label, self._due = "", 0.0
 
     def tell(self, label: str, share: float | None) -> None:
-        """Show what is being done."""
         now = time.monotonic()
         if label == self._label and now < self._due:
             return
@@ -67,7 +66,6 @@ class _Bar:
         self._show(label, f"<div>{bar} {escape(label)}</div>")
 
     def remove(self) -> None:
-        """Leave nothing that is seen."""
         if self._handle is not None:
             self._show("", "")
 
@@ -95,9 +93,9 @@ def brief_repr(thing: object) -> str:
     """
     kind: Any = type(thing)
     declared = kind.model_fields if hasattr(kind, "model_fields") else kind.__dataclass_fields__
-    values = ((name, getattr(thing, name)) for name, field in declared.items() if field.repr)
-    fields = ((name, value) for name, value in values if not _is_empty(value))
-    return f"{type(thing).__name__}({', '.join(f'{name}={_SHORT.repr(value)}' for name, value in fields)})"
+    values = {name: getattr(thing, name) for name, field in declared.items() if field.repr}
+    fields = (f"{name}={_SHORT.repr(value)}" for name, value in values.items() if not _is_empty(value))
+    return f"{kind.__name__}({', '.join(fields)})"
 
 
 def _is_empty(value: object) -> bool:
