@@ -36,18 +36,21 @@ from synth.identifiers import ODD, mix
 from synth.schema import Schema
 from synth.schema.kinds import LineColumn
 from synth.table.rows import Rows
-from synth.table.table import Chunk
+from synth.table.table import Chunk, codes_of
 
 Table = pd.DataFrame | Rows
 
 BASE = 2.0**52  # whole numbers below it are counted exactly in float64, and so are their halves
 MISSING, BETWEEN, DIGITS = b"-", b"|", 16
+ABSENT = np.uint64(0)  # the hash of a missing cell
+_SALT = b"understudy.draw %d\n"
+_AT_ONCE = 1 << 18  # tickets that are written out at a time
 _LEAST_EXPONENT = -900  # places are not magnified further, however narrow the bounds: float64 ends there
 
 
 @dataclass(frozen=True)
 class Ruler:
-    """The ruler of one column: it makes whole numbers of places on its line."""
+    """What makes whole numbers of places on the line of a column, whose bounds limit how far these lie from zero."""
 
     factor: float
     n_digits: int
@@ -55,18 +58,12 @@ class Ruler:
 
     @classmethod
     def of(cls, column: LineColumn) -> Self:
-        """The ruler of a column; its bounds limit how far places lie from zero."""
         decimals, reach = getattr(column, "decimals", None), max(map(abs, column.ends))
         factor = 10.0 ** (decimals or 0)
         if column.unit is not None and reach * factor < BASE:
             return cls(factor, 1)
         exponent = max(math.frexp(reach)[1], _LEAST_EXPONENT)
         return cls(math.ldexp(1.0, 52 - exponent), 3, math.ldexp(1.0, exponent - 104))
-
-
-def draw_salt(seed: int) -> str:
-    """The salt of a seed: it stands before key and count in the text whose MD5 is a row's ticket."""
-    return f"understudy.draw {seed}\n"
 
 
 def frames_of(table: Table, *names: str) -> Iterator[pd.DataFrame]:
@@ -79,9 +76,6 @@ def content_keys(table: Table, schema: Schema) -> np.ndarray:
     names = sorted(schema.learned)
     parts = (_digests(_rows(frame, names, schema, _texts)) for frame in frames_of(table, *names))
     return np.concatenate([words[:, 0] for words in parts])
-
-
-ABSENT = np.uint64(0)  # the hash of a missing cell
 
 
 def content_hashes(rows: pd.DataFrame | Chunk, schema: Schema) -> np.ndarray:
@@ -113,7 +107,7 @@ def cell_hashes(rows: pd.DataFrame | Chunk, name: str, schema: Schema) -> np.nda
         return _hashed(rows.frame(schema, [name])[name], schema.columns[name])
     distinct = Chunk({name: array.dictionary}, {}, len(array.dictionary)).frame(schema, [name])[name]
     hashes = np.append(_hashed(distinct, schema.columns[name]), ABSENT)
-    return np.asarray(hashes[array.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
+    return np.asarray(hashes[codes_of(array)])
 
 
 def _hashed(cells: pd.Series, column: Any) -> np.ndarray:
@@ -211,8 +205,7 @@ def whole_entities(table: Table, schema: Schema, *, seed: int, limit: int) -> np
 
     An entity of more rows is passed over.
     """
-    codes, salt = entity_codes(table, schema), draw_salt(seed)
-    named = _text_digests(table, str(schema.entity), salt)
+    codes, named = entity_codes(table, schema), _text_digests(table, str(schema.entity), seed)
     known = codes >= 0
     sizes = np.bincount(codes[known], minlength=1)
     ticket = np.zeros(len(sizes), dtype=np.uint64)
@@ -226,15 +219,12 @@ def whole_entities(table: Table, schema: Schema, *, seed: int, limit: int) -> np
 
 def tickets(keys: np.ndarray, counts: np.ndarray, seed: int) -> np.ndarray:
     """The ticket of each row as a number, shape (n,), uint64, by its key and the count of equal rows before it."""
-    salt, hashes = draw_salt(seed).encode(), np.empty(len(keys), dtype=np.uint64)
+    salt, hashes = _SALT % seed, np.empty(len(keys), dtype=np.uint64)
     for at in range(0, len(keys), _AT_ONCE):
         names = keys[at : at + _AT_ONCE].astype(">u8").tobytes().hex().encode()
         named = zip(range(0, len(names), DIGITS), counts[at : at + _AT_ONCE].tolist(), strict=True)
         hashes[at : at + _AT_ONCE] = _digests([b"%s%s:%d" % (salt, names[i : i + DIGITS], n) for i, n in named])[:, 0]
     return hashes
-
-
-_AT_ONCE = 1 << 18  # tickets that are written out at a time
 
 
 def _digests(texts: list[bytes]) -> np.ndarray:
@@ -252,14 +242,14 @@ def _words(digests: list[bytes]) -> np.ndarray:
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64).reshape(-1, 2)
 
 
-def _text_digests(table: Table, name: str, salt: str | None = None) -> np.ndarray:
-    """The first 64 bits of the MD5 of each cell's text, or of a salt and these in digits; missing ones come last."""
+def _text_digests(table: Table, name: str, seed: int | None = None) -> np.ndarray:
+    """The first 64 bits of the MD5 of each cell's text, or of a salt and its digits; missing ones come last."""
     parts = []
     for frame in frames_of(table, name):
         codes, values = pd.factorize(frame[name])
         texts = [str(value).encode(errors="surrogatepass") for value in values]
-        if salt is not None:
-            texts = [(salt + hashlib.md5(text, usedforsecurity=False).hexdigest()).encode() for text in texts]
+        if seed is not None:
+            texts = [_SALT % seed + hashlib.md5(text, usedforsecurity=False).hexdigest().encode() for text in texts]
         parts.append(np.append(_digests(texts)[:, 0], np.uint64(2**64 - 1))[codes])
     return np.concatenate(parts)
 

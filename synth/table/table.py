@@ -4,8 +4,8 @@ import datetime as dt
 import importlib
 import pickle
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,9 @@ from synth.table.databases import open_database, parse_address
 from synth.table.files import Part, open_files
 from synth.table.text_files import IN_PARTS, ROWS, Batch, SizeLimits
 from synth.validation import is_plain, lacks_scheme
+
+Back = Callable[[pd.DataFrame], Any]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,9 +50,7 @@ class Chunk:
         return cls(columns, faults, n)
 
     def filter(self, kept: np.ndarray) -> "Chunk":
-        mask, n = pa.array(kept), int(np.count_nonzero(kept))
-        faults = {name: bits[kept] if bits.any() else fitting(n) for name, bits in self.faults.items()}
-        return Chunk({name: array.filter(mask) for name, array in self.columns.items()}, faults, n)
+        return self.take(np.flatnonzero(kept))
 
     def take(self, positions: np.ndarray) -> "Chunk":
         where, n = pa.array(positions), len(positions)
@@ -68,11 +69,15 @@ class Chunk:
         if not pa.types.is_dictionary(array.type):
             return np.asarray(attribute.cells(as_series(array, attribute.column)))
         distinct = attribute.cells(as_series(array.dictionary, attribute.column))
-        codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return np.asarray(np.append(distinct, attribute.n_cells - 1)[codes])
+        return np.asarray(np.append(distinct, attribute.n_cells - 1)[codes_of(array)])
 
     def codes(self, discretizer: Any) -> np.ndarray:
         return np.column_stack([a.group[self.cells(a)].astype(np.int16) for a in discretizer.attributes])
+
+
+def codes_of(array: pa.DictionaryArray) -> np.ndarray:
+    """The number of each cell's value in the dictionary, -1 where it is missing."""
+    return np.asarray(array.indices.fill_null(-1).to_numpy(zero_copy_only=False))
 
 
 def as_series(array: pa.Array, column: Column) -> pd.Series:
@@ -83,8 +88,7 @@ def as_series(array: pa.Array, column: Column) -> pd.Series:
         objects = np.append((array.dictionary if coded else array).to_numpy(zero_copy_only=False), [None])
         if column.is_time:  # each with its own offset
             objects = np.array([None if t is None else dt.datetime.fromisoformat(t) for t in objects], dtype=object)
-        codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False) if coded else np.arange(len(array))
-        return pd.Series(objects[codes], dtype=object)
+        return pd.Series(objects[codes_of(array) if coded else np.arange(len(array))], dtype=object)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         nullable: Any = pd.Int64Dtype() if pa.types.is_integer(kind) else pd.BooleanDtype()
         return pd.Series(nullable.__from_arrow__(array))
@@ -99,16 +103,150 @@ def concat_chunks(chunks: Sequence[Chunk], schema: Schema) -> Chunk:
         return Chunk.of({}, 0, schema)
     if len(chunks) == 1:
         return chunks[0]
-    columns = {name: as_one(pa.chunked_array([chunk.columns[name] for chunk in chunks])) for name in schema.kept}
-    faults = {name: _concat_bits([chunk.faults[name] for chunk in chunks]) for name in schema.kept}
-    return Chunk(columns, faults, sum(chunk.n for chunk in chunks))
+    n, columns, faults = sum(chunk.n for chunk in chunks), {}, {}
+    for name in schema.kept:
+        columns[name] = as_one(pa.chunked_array([chunk.columns[name] for chunk in chunks]))
+        bits = [chunk.faults[name] for chunk in chunks]
+        faults[name] = np.concatenate(bits) if any(each.any() for each in bits) else fitting(n)
+    return Chunk(columns, faults, n)
 
 
-def _concat_bits(pieces: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate(pieces) if any(bits.any() for bits in pieces) else fitting(sum(map(len, pieces)))
+def as_they_are(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows
 
 
-Back = Callable[[pd.DataFrame], Any]
+@dataclass(frozen=True, eq=False)
+class Table:
+    """*Sensitive*. Rows that are read in chunks, as often as asked.
+    `back`: makes the kind of frame that came in of pandas rows. `distributed`: maps a function where the rows are.
+    """
+
+    names: tuple[str, ...]
+    parts: tuple[Part, ...] = field(repr=False)
+    back: Back = field(default=as_they_are, repr=False)
+    kinds: Mapping[str, pa.DataType] = field(default_factory=dict, repr=False)
+    distributed: Callable[[Callable[[Iterator[Batch]], Any]], list[Any]] | None = field(default=None, repr=False)
+    whole: pd.DataFrame | None = field(default=None, repr=False)
+    cluster: Any = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, source: Any, *, limits: SizeLimits = IN_PARTS, named: bool = True) -> Self:
+        """The table that a source is: a frame of any library, a dict of columns, a path, an address of a database.
+        `named`: refuse columns whose names do not tell which is which.
+        """
+        if isinstance(source, cls):
+            return source
+        notes: tuple[str, ...] = ()
+        if isinstance(source, str | Path):
+            files = _open_path(str(source), limits)
+            table, notes = cls(files.names, files.parts, kinds=files.kinds), files.notes
+        else:
+            table = cls._of_frame(source)
+        if not named:
+            return table
+        for note in notes:
+            warnings.warn(TableNote(note), stacklevel=2)
+        for rule, remedy in names_at_fault(table.names):
+            where = f" (path={str(source)!r})" if isinstance(source, str | Path) and "://" not in str(source) else ""
+            raise TableError(f"the table {rule}; {remedy}{where}")
+        if not table.names:
+            raise TableError("a table needs at least one column, and this one has no columns; export it anew")
+        return table
+
+    @classmethod
+    def _of_frame(cls, source: Any) -> Self:
+        if isinstance(source, Mapping):
+            try:
+                source = pd.DataFrame(dict(source))
+            except (ValueError, TypeError):
+                reason = "a dict of columns has a list or an array of values for each, all of one length; correct it"
+                raise TableError(reason) from None
+        if isinstance(source, pd.DataFrame):
+            part = partial(batches_of_pandas, source)
+            return cls(tuple(source.columns), (part,), _back_to_pandas(source), whole=source)
+        if hasattr(type(source), "frames") and hasattr(type(source), "chunks"):  # rows that were cast before
+            return cls(tuple(source.schema.kept), (partial(_rows_again, source),))
+        library = type(source).__module__.split(".")[0].removeprefix("_")
+        if library == "pyspark":
+            back, distributed = source.sparkSession.createDataFrame, partial(_map_on_spark, source)
+            part = partial(_rows_of_spark, source)
+            return cls(tuple(source.columns), (part,), back, distributed=distributed, cluster=source)
+        if library in ("dask", "dask_expr") and hasattr(source, "to_delayed"):
+            parts = tuple(partial(_rows_of_dask, part) for part in source.to_delayed())
+            return cls(tuple(source.columns), parts, distributed=partial(_map_on_dask, source), cluster=source)
+        rows = _as_arrow(source)
+        back = partial(_make, library) if library in _MAKERS else _to_arrow
+        return cls(tuple(rows.schema.names), (partial(_batches_of_arrow, rows),), back)
+
+    def chunks(self, schema: Schema, *, clamp: bool = True) -> Iterator[Chunk]:
+        """The rows in the canonical form of a schema, some at a time, in one order at every call."""
+        for part in self.parts:
+            yield from (Chunk.of(columns, n, schema, clamp=clamp) for columns, n in part())
+
+    def chunk(self, schema: Schema, *, clamp: bool = True) -> Chunk:
+        """All rows at once."""
+        return concat_chunks(list(self.chunks(schema, clamp=clamp)), schema)
+
+    def frame(self) -> pd.DataFrame:
+        if self.whole is not None:  # without Arrow's dtypes, but for decimals, of which NumPy has none
+            whole = self.whole
+            columns = {n: whole[n] for n in whole.columns if isinstance(whole[n].dtype, pd.ArrowDtype)}
+            changed = {n: as_frame_column(c.array.__arrow_array__()).set_axis(c.index) for n, c in columns.items()}
+            return whole.assign(**changed) if changed else whole
+        batches = [batch for part in self.parts for batch in part()]
+        columns = {
+            i: _joined([b[name] for b, _ in batches if name in b], self.kinds.get(name))
+            for i, name in enumerate(self.names)
+        }
+        frame = pd.DataFrame(columns, index=pd.RangeIndex(sum(n for _, n in batches)), copy=False)
+        frame.columns = pd.Index(self.names, dtype=object)
+        return frame
+
+    def map(self, function: Callable[[Iterator[Chunk]], Result], schema: Schema) -> list[Result]:
+        """The function's result for each part of the rows, worked out where these are: pickled if that is elsewhere."""
+        apply = partial(_apply, function, schema)
+        return [apply(part()) for part in self.parts] if self.distributed is None else self.distributed(apply)
+
+    def on(self, executor: Any) -> Self:
+        """The same table, whose parts a pool of `concurrent.futures`, or Dask's client, reads and maps."""
+        return replace(self, distributed=partial(_map_on_executor, executor, self.parts))
+
+
+def names_at_fault(names: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """Rules that names break which make it unclear which column is which, each with its remedy."""
+    if not all(isinstance(name, str) for name in names):
+        yield "has column names that are not text", "rename its columns to texts"
+        return
+    for name in dict.fromkeys(n for n in names if len(names) > len(set(names)) and list(names).count(n) > 1):
+        yield f"has two columns of name={name!r}", "give every column a name of its own"
+    if "" in names:
+        yield "has a column with an empty name", "give every column a name of its own"
+    for name in names:
+        if not is_plain(name):
+            yield f"has a NUL character or half a surrogate pair in column={name!r}", "rename it"
+
+
+def _open_path(text: str, limits: SizeLimits) -> Any:
+    if not text.strip():
+        raise TableError("a table is named by a path or an address, and this one has no name; give it one")
+    if "://" in text:
+        return open_database(parse_address(text))
+    if lacks_scheme(text) and not Path(text).exists():
+        raise TableError("the address of the table has no scheme; write it like postgresql://host/database#table")
+    return open_files(Path(text), limits)
+
+
+def _joined(arrays: Sequence[Any], kind: pa.DataType | None) -> pd.Series:
+    if not arrays:
+        return pd.Series([], dtype=object)
+    if not all(isinstance(array, pa.Array) for array in arrays):
+        cells = [cell for array in arrays for cell in (array.to_pylist() if isinstance(array, pa.Array) else array)]
+        try:
+            return as_frame_column(pa.chunked_array([pa.array(cells, from_pandas=True)]))
+        except (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError):  # of several types
+            return pd.Series(as_objects(cells), dtype=object)
+    joined = pa.chunked_array(arrays)
+    return as_frame_column(joined if kind is None or joined.type == kind else joined.cast(kind))
 
 
 def batches_of_pandas(frame: pd.DataFrame) -> Iterator[Batch]:
@@ -138,8 +276,60 @@ def as_raw(series: pd.Series) -> Any:
     return series.to_numpy(dtype=object) if isinstance(array, pa.ExtensionArray) else array
 
 
-def batches_of_arrow(table: Any) -> Iterator[Batch]:
-    """The rows of an Arrow table or data set, some at a time."""
+def _back_to_pandas(frame: pd.DataFrame) -> Back:
+    """Rows with Arrow's dtypes where a frame has them."""
+    kinds = {name: dtype for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)}
+    return partial(_in_arrow, kinds) if kinds else as_they_are
+
+
+def _in_arrow(kinds: Mapping[Any, Any], rows: pd.DataFrame) -> pd.DataFrame:
+    rows = rows.copy(deep=False)
+    for name in kinds.keys() & set(rows.columns):
+        array = as_one(pa.array(rows[name], from_pandas=True))
+        with suppress(pa.ArrowException):  # not without loss
+            array = array.cast(kinds[name].pyarrow_dtype)
+        rows[name] = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([array])), index=rows.index)
+    return rows
+
+
+_MAKERS = {"polars": "from_arrow", "duckdb": "from_arrow", "ibis": "memtable"}
+"""By library, its function that makes a frame of an Arrow table."""
+
+
+def _make(library: str, rows: pd.DataFrame) -> Any:
+    return getattr(importlib.import_module(library), _MAKERS[library])(_to_arrow(rows))
+
+
+def _to_arrow(rows: pd.DataFrame) -> pa.Table:
+    return pa.Table.from_pandas(rows, preserve_index=False)
+
+
+def _as_arrow(source: Any) -> Any:
+    """An Arrow table or data set of anything that gives one; a reader, which is read once, is held in memory."""
+    kind = type(source)  # never by attributes: those of some frames are their columns
+    if hasattr(kind, "to_batches") and hasattr(kind, "schema"):  # a table, a data set or a scanner
+        return source
+    with worked_out():
+        try:
+            if isinstance(source, pa.RecordBatch):
+                return pa.Table.from_batches([source])
+            if kind.__module__.split(".")[0] == "ibis":
+                return source.to_pyarrow()
+            if hasattr(kind, "collect") and hasattr(kind, "collect_schema"):  # of polars, not yet worked out
+                source = source.collect()
+            if isinstance(source, pa.RecordBatchReader) or hasattr(kind, "__arrow_c_stream__"):
+                return pa.table(source)
+        except (pa.ArrowException, TypeError, ValueError):
+            raise TableError(
+                f"a table must hold columns that Arrow can: type={kind.__name__!r} gives none; convert it first"
+            ) from None
+    raise TableError(
+        "a table must be a frame of pandas, polars, Arrow, DuckDB, Ibis, Spark or Dask, a dict of columns, the path of "
+        f"a file or a folder, or the address of a database, not type={type(source).__name__!r}; convert it first"
+    )
+
+
+def _batches_of_arrow(table: Any) -> Iterator[Batch]:
     with worked_out():
         for batch in table.to_batches(max_chunksize=ROWS) if isinstance(table, pa.Table) else table.to_batches():
             for start in range(0, batch.num_rows, ROWS):
@@ -165,192 +355,8 @@ def worked_out() -> Iterator[None]:
     )
 
 
-def in_numpy(frame: pd.DataFrame) -> pd.DataFrame:
-    """A pandas frame without Arrow's dtypes, but for decimals, of which NumPy has none."""
-    columns = {n: frame[n] for n in frame.columns if isinstance(frame[n].dtype, pd.ArrowDtype)}
-    changed = {n: as_frame_column(c.array.__arrow_array__()).set_axis(c.index) for n, c in columns.items()}
-    return frame.assign(**changed) if changed else frame
-
-
-def back_to_pandas(frame: pd.DataFrame) -> Back:
-    """Rows with Arrow's dtypes where a frame has them."""
-    kinds = {name: dtype for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)}
-    return partial(_in_arrow, kinds) if kinds else as_they_are
-
-
-def _in_arrow(kinds: Mapping[Any, Any], rows: pd.DataFrame) -> pd.DataFrame:
-    rows = rows.copy(deep=False)
-    for name in kinds.keys() & set(rows.columns):
-        array = _as_kind(pa.array(rows[name], from_pandas=True), kinds[name].pyarrow_dtype)
-        rows[name] = pd.Series(pd.arrays.ArrowExtensionArray(array), index=rows.index)
-    return rows
-
-
-def _as_kind(array: Any, kind: pa.DataType) -> pa.ChunkedArray:
-    """An array in a type where it is cast without loss, else as it is."""
-    try:
-        return pa.chunked_array([as_one(array).cast(kind)])
-    except pa.ArrowException:
-        return pa.chunked_array([as_one(array)])
-
-
-def as_they_are(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows
-
-
-def to_arrow(rows: pd.DataFrame) -> pa.Table:
-    return pa.Table.from_pandas(rows, preserve_index=False)
-
-
-_MAKERS = {"polars": "from_arrow", "duckdb": "from_arrow", "ibis": "memtable"}
-"""By library, its function that makes a frame of an Arrow table."""
-
-
-def back_to(source: Any) -> Back:
-    """What makes pandas rows the kind of frame that a source is; an Arrow table where it is none."""
-    library = type(source).__module__.split(".")[0].removeprefix("_")
-    return partial(_make, library) if library in _MAKERS else to_arrow
-
-
-def _make(library: str, rows: pd.DataFrame) -> Any:
-    return getattr(importlib.import_module(library), _MAKERS[library])(to_arrow(rows))
-
-
-def as_arrow(source: Any) -> Any:
-    """An Arrow table or data set of anything that gives one; a reader, which is read once, is held in memory."""
-    kind = type(source)  # never by attributes: those of some frames are their columns
-    if hasattr(kind, "to_batches") and hasattr(kind, "schema"):  # a table, a data set or a scanner
-        return source
-    with worked_out():
-        try:
-            if isinstance(source, pa.RecordBatch):
-                return pa.Table.from_batches([source])
-            if kind.__module__.split(".")[0] == "ibis":
-                return source.to_pyarrow()
-            if hasattr(kind, "collect") and hasattr(kind, "collect_schema"):  # of polars, not yet worked out
-                source = source.collect()
-            if isinstance(source, pa.RecordBatchReader) or hasattr(kind, "__arrow_c_stream__"):
-                return pa.table(source)
-        except (pa.ArrowException, TypeError, ValueError):
-            raise TableError(
-                f"a table must hold columns that Arrow can: type={kind.__name__!r} gives none; convert it first"
-            ) from None
-    raise TableError(
-        "a table must be a frame of pandas, polars, Arrow, DuckDB, Ibis, Spark or Dask, a dict of columns, the path of "
-        f"a file or a folder, or the address of a database, not type={type(source).__name__!r}; convert it first"
-    )
-
-
-Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """*Sensitive*. Rows that are read in chunks, as often as asked."""
-
-    names: tuple[str, ...]
-    parts: tuple[Part, ...] = field(repr=False)
-    back: Back = field(default=as_they_are, repr=False)
-    kinds: Mapping[str, pa.DataType] = field(default_factory=dict, repr=False)
-    distributed: Callable[[Callable[[Iterator[Batch]], Any]], list[Any]] | None = field(default=None, repr=False)
-    whole: pd.DataFrame | None = field(default=None, repr=False)
-    cluster: Any = field(default=None, repr=False)
-    notes: tuple[str, ...] = field(default=(), repr=False)
-
-    @classmethod
-    def of(cls, source: Any, *, limits: SizeLimits = IN_PARTS, named: bool = True) -> Self:
-        """The table that a source is: a frame of any library, a dict of columns, a path, an address of a database.
-        `named`: refuse columns whose names do not tell which is which.
-        """
-        if isinstance(source, cls):
-            return source
-        table = cls._open(source, limits)
-        for note in table.notes if named else ():
-            warnings.warn(TableNote(note), stacklevel=2)
-        for rule, remedy in names_at_fault(table.names) if named else ():
-            where = f" (path={str(source)!r})" if isinstance(source, str | Path) and "://" not in str(source) else ""
-            raise TableError(f"the table {rule}; {remedy}{where}")
-        if named and not table.names:
-            raise TableError("a table needs at least one column, and this one has no columns; export it anew")
-        return table
-
-    @classmethod
-    def _open(cls, source: Any, limits: SizeLimits) -> Self:
-        if isinstance(source, str | Path):
-            files = _open_path(str(source), limits)
-            return cls(files.names, files.parts, kinds=files.kinds, notes=files.notes)
-        if isinstance(source, Mapping):
-            try:
-                source = pd.DataFrame(dict(source))
-            except (ValueError, TypeError):
-                reason = "a dict of columns has a list or an array of values for each, all of one length; correct it"
-                raise TableError(reason) from None
-        if isinstance(source, pd.DataFrame):
-            part = partial(batches_of_pandas, source)
-            return cls(tuple(source.columns), (part,), back_to_pandas(source), whole=source)
-        if hasattr(type(source), "frames") and hasattr(type(source), "chunks"):  # rows that were cast before
-            return cls(tuple(source.schema.kept), (partial(_rows_again, source),))
-        library = type(source).__module__.split(".")[0]
-        if library == "pyspark":
-            return cls(
-                tuple(source.columns),
-                (partial(_rows_of_spark, source),),
-                _to_spark(source),
-                distributed=partial(_map_on_spark, source),
-                cluster=source,
-            )
-        if library in ("dask", "dask_expr") and hasattr(source, "to_delayed"):
-            return cls(
-                tuple(source.columns),
-                tuple(partial(_rows_of_dask, part) for part in source.to_delayed()),
-                distributed=partial(_map_on_dask, source),
-                cluster=source,
-            )
-        rows = as_arrow(source)
-        return cls(tuple(rows.schema.names), (partial(batches_of_arrow, rows),), back_to(source))
-
-    def chunks(self, schema: Schema, *, clamp: bool = True) -> Iterator[Chunk]:
-        """The rows in the canonical form of a schema, some at a time, in one order at every call."""
-        for part in self.parts:
-            yield from (Chunk.of(columns, n, schema, clamp=clamp) for columns, n in part())
-
-    def chunk(self, schema: Schema, *, clamp: bool = True, only: Iterable[str] | None = None) -> Chunk:
-        """All rows at once, of those kept columns that the table has where `only` says so."""
-        if only is not None:
-            columns = {n: c for n, c in schema.columns.items() if {n, c.part.column if c.part else n} & {*only}}
-            schema = schema.model_copy(update={"columns": columns})
-        return concat_chunks(list(self.chunks(schema, clamp=clamp)), schema)
-
-    def frame(self) -> pd.DataFrame:
-        if self.whole is not None:
-            return in_numpy(self.whole)
-        batches = [batch for part in self.parts for batch in part()]
-        columns = {
-            i: _joined([b[name] for b, _ in batches if name in b], self.kinds.get(name))
-            for i, name in enumerate(self.names)
-        }
-        frame = pd.DataFrame(columns, index=pd.RangeIndex(sum(n for _, n in batches)), copy=False)
-        frame.columns = pd.Index(self.names, dtype=object)
-        return frame
-
-    def map(self, function: Callable[[Iterator[Chunk]], Result], schema: Schema) -> list[Result]:
-        """The function's result for each part of the rows, worked out where these are: pickled if that is elsewhere."""
-        apply = partial(_apply, function, schema)
-        return [apply(part()) for part in self.parts] if self.distributed is None else self.distributed(apply)
-
-    def on(self, executor: Any) -> Self:
-        """The same table, whose parts a pool of `concurrent.futures`, or Dask's client, reads and maps."""
-        return replace(self, distributed=partial(_map_on_executor, executor, self.parts))
-
-
-def _open_path(text: str, limits: SizeLimits) -> Any:
-    if not text.strip():
-        raise TableError("a table is named by a path or an address, and this one has no name; give it one")
-    if "://" in text:
-        return open_database(parse_address(text))
-    if lacks_scheme(text) and not Path(text).exists():
-        raise TableError("the address of the table has no scheme; write it like postgresql://host/database#table")
-    return open_files(Path(text), limits)
+def _rows_again(rows: Any) -> Iterator[Batch]:
+    yield from ((chunk.columns, chunk.n) for chunk in rows.chunks())
 
 
 def _apply(function: Callable[[Iterator[Chunk]], Any], schema: Schema, batches: Iterator[Batch]) -> Any:
@@ -364,37 +370,6 @@ def _map_on_executor(executor: Any, parts: Sequence[Part], apply: Callable[[Iter
 
 def _apply_to_part(apply: Callable[[Iterator[Batch]], Any], part: Part) -> Any:
     return apply(part())
-
-
-def _joined(arrays: Sequence[Any], kind: pa.DataType | None) -> pd.Series:
-    if not arrays:
-        return pd.Series([], dtype=object)
-    if not all(isinstance(array, pa.Array) for array in arrays):
-        cells = [cell for array in arrays for cell in (array.to_pylist() if isinstance(array, pa.Array) else array)]
-        try:
-            return as_frame_column(pa.chunked_array([pa.array(cells, from_pandas=True)]))
-        except (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError):  # of several types
-            return pd.Series(as_objects(cells), dtype=object)
-    joined = pa.chunked_array(arrays)
-    return as_frame_column(joined if kind is None or joined.type == kind else joined.cast(kind))
-
-
-def names_at_fault(names: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    """Rules that names break which make it unclear which column is which, each with its remedy."""
-    if not all(isinstance(name, str) for name in names):
-        yield "has column names that are not text", "rename its columns to texts"
-        return
-    for name in dict.fromkeys(n for n in names if len(names) > len(set(names)) and list(names).count(n) > 1):
-        yield f"has two columns of name={name!r}", "give every column a name of its own"
-    if "" in names:
-        yield "has a column with an empty name", "give every column a name of its own"
-    for name in names:
-        if not is_plain(name):
-            yield f"has a NUL character or half a surrogate pair in column={name!r}", "rename it"
-
-
-def _rows_again(rows: Any) -> Iterator[Batch]:
-    yield from ((chunk.columns, chunk.n) for chunk in rows.chunks())
 
 
 def _rows_of_dask(part: Any) -> Iterator[Batch]:
@@ -440,13 +415,4 @@ def _rows_of_spark(frame: Any) -> Iterator[Batch]:
 
     with worked_out():
         for row in frame.mapInArrow(write, "rows binary").toLocalIterator():
-            yield from batches_of_arrow(pa.ipc.open_stream(bytes(row.rows)).read_all())
-
-
-def _to_spark(frame: Any) -> Back:
-    session = frame.sparkSession
-
-    def convert(rows: pd.DataFrame) -> Any:
-        return session.createDataFrame(rows)
-
-    return convert
+            yield from _batches_of_arrow(pa.ipc.open_stream(bytes(row.rows)).read_all())
