@@ -1,4 +1,4 @@
-"""A table in the canonical form of its schema, and all that does not fit."""
+"""A table in the canonical form of its schema, all that does not fit, and the way back to real dtypes and texts."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from synth.schema import Schema
 from synth.schema.kinds import Column
 from synth.table import datetime_codec
 from synth.table.cast import as_objects, cast, dtype_of, is_null
-from synth.table.decode import CLAMPED_BITS, UNREADABLE, Fault, faults_in, rounded, words
+from synth.table.decode import CLAMPED_BITS, Fault, faults_in, rounded, words
 from synth.table.table import Chunk, Table, as_series, names_at_fault
 
 Outside = Literal["refuse", "clamp"]
@@ -38,12 +38,11 @@ def conform(source: Any, schema: Schema, *, outside: Outside = "refuse", part: b
     `outside`: "refuse" a table that does not fit, or "clamp" its cells to the nearest bound.
     `part`: the rows are some of a table, which may lack or have by chance what the whole does not.
     """
-    if outside == "clamp":
-        return clamp(source, schema)[0]
     table = Table.of(source)
-    refuse(of_names(table.names, schema, extra=True))
+    refuse(of_names(table.names, schema, extra=outside == "refuse"))
     chunk = table.chunk(schema)
-    refuse(violations_of([chunk], schema, part=part))
+    if outside == "refuse":
+        refuse(violations_of([chunk], schema, part=part))
     return chunk.frame(schema)
 
 
@@ -62,20 +61,6 @@ def shares_clamped(chunks: Iterable[Chunk]) -> dict[str, float]:
         counts.update({name: int(np.count_nonzero(bits & CLAMPED_BITS)) for name, bits in chunk.faults.items()})
         n += chunk.n
     return {name: count / n for name, count in counts.items() if count}
-
-
-def readable(source: Any, schema: Schema) -> pd.DataFrame:
-    """The table in canonical form as it is, bounds and categories unchecked."""
-    table = Table.of(source)
-    refuse(of_names(table.names, schema, extra=True))
-    chunk = table.chunk(schema, clamp=False)
-    refuse(
-        violation_of(name, fault, schema)
-        for name, bits in chunk.faults.items()
-        for fault in faults_in(bits)
-        if fault in UNREADABLE
-    )
-    return chunk.frame(schema)
 
 
 def refuse(broken: Iterable[Violation]) -> None:
@@ -129,13 +114,16 @@ def of_names(names: Sequence[str], schema: Schema, *, extra: bool) -> Iterator[V
     missing = [source for source, parts in schema.written.items() if source not in names and not {*parts} <= {*names}]
     known = [str(name) for name in names if name not in schema.columns and name not in sources]
     for name in missing:
-        near = nearest(name, known) if known else ""
-        hint = f"{near} Rename it, or" if near.startswith("did") else "add it, or"
-        yield Violation(name, "is in the schema and not in the table", f"{hint} set drop = true for it in the schema")
+        remedy = f"{_renamed(name, known) or 'add it'}, or set drop = true for it in the schema"
+        yield Violation(name, "is in the schema and not in the table", remedy)
     for name in known if extra else []:
-        near = nearest(name, missing) if missing else ""
-        hint = f"{near} Rename it, or" if near.startswith("did") else "remove it, or"
-        yield Violation(name, "is in the table and not in the schema", f"{hint} add it to the schema")
+        remedy = f"{_renamed(name, missing) or 'remove it'}, or add it to the schema"
+        yield Violation(name, "is in the table and not in the schema", remedy)
+
+
+def _renamed(name: str, others: Sequence[str]) -> str:
+    near = nearest(name, others) if others else ""
+    return f"{near} Rename it" if near.startswith("did") else ""
 
 
 def _of_table(
@@ -183,38 +171,8 @@ def present(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 def shown_column(series: pd.Series, name: str, column: Column) -> pd.Series:
     """One canonical column as its reader knows it."""
-    if column.reads_digits and column.dtype is not None and getattr(dtype_of(column.dtype), "kind", "O") in "iuf":
-        written = texts(series, column)
-        whole = pd.array([None if text is None else int(text.removesuffix(".0")) for text in written], dtype="Int64")
-        return _checked(pd.Series(whole, index=series.index), name, column)
-    if (values := column.typed(series)) is not None:
-        typed: pd.Series = pd.Series(values, index=series.index, dtype=dtype_of(column.dtype or "object"))
-        return typed
-    if column.shows_texts or column.dtype == "str":
-        return pd.Series(texts(series, column), index=series.index, dtype=object)
-    return _typed(series, name, column)
-
-
-def _typed(series: pd.Series, name: str, column: Column) -> pd.Series:
-    if column.dtype is None:
-        return _by_default(series, column)
-    textual = column.is_identifier or (column.is_categorical and not column.is_boolean)
-    if column.dtype.startswith("string") and not textual:
-        return pd.Series(texts(series, column), index=series.index, dtype=_holding(column.dtype, series))
-    if column.dtype == "object":
-        cells: Any = series.astype(object).where(series.notna(), None)
-        if column.is_time:
-            cells = datetime_codec.pythonic(series)
-        cells = [c.date() if column.is_date and c is not None else c for c in cells]
-        return pd.Series(as_objects(cells), index=series.index, dtype=object)
-    if column.dtype == "category":
-        return _categories(series, column)
-    return _checked(series, name, column)
-
-
-def _checked(series: pd.Series, name: str, column: Column) -> pd.Series:
     try:
-        return _cast(series, column)
+        return pd.Series(_shown(series, column), index=series.index)
     except (TypeError, ValueError, OverflowError, ArithmeticError):
         raise TableError(f"column={name!r} {'; '.join(_unfit(str(column.dtype)))}") from None
 
@@ -247,24 +205,53 @@ def _extremes(column: Column) -> pd.Series:
     return series
 
 
+def _shown(series: pd.Series, column: Column) -> Any:
+    dtype = column.dtype
+    if column.reads_digits and dtype is not None and getattr(dtype_of(dtype), "kind", "O") in "iuf":
+        whole = [None if text is None else int(text.removesuffix(".0")) for text in texts(series, column)]
+        return _cast(pd.Series(pd.array(whole, dtype="Int64"), index=series.index), column)
+    if (values := column.typed(series)) is not None:
+        return pd.Series(values, index=series.index, dtype=dtype_of(dtype or "object"))
+    if column.shows_texts or dtype == "str":
+        return pd.Series(texts(series, column), index=series.index, dtype=object)
+    return _by_default(series, column) if dtype is None else _typed(series, column, dtype)
+
+
+def _typed(series: pd.Series, column: Any, dtype: str) -> Any:
+    if dtype == "object":
+        cells: Any = series.astype(object).where(series.notna(), None)
+        if column.is_time:
+            cells = datetime_codec.pythonic(series)
+        cells = [c.date() if column.is_date and c is not None else c for c in cells]
+        return pd.Series(as_objects(cells), index=series.index, dtype=object)
+    is_category = column.is_categorical and not column.is_boolean
+    if dtype == "category":
+        levels: Any = None
+        if is_category:
+            levels = sorted(series.dropna().unique()) if column.measure else list(column.categories)
+        return pd.Categorical(series, categories=levels, ordered=is_category and column.ordered)
+    if dtype.startswith("string") and not (column.is_identifier or is_category):
+        return pd.Series(texts(series, column), index=series.index, dtype=_holding(dtype, series))
+    return _cast(series, column)
+
+
 def _cast(series: pd.Series, column: Column) -> pd.Series:
-    known = _holding(str(column.dtype), series)
-    if known.name.startswith("decimal"):
+    dtype = _holding(str(column.dtype), series)
+    if dtype.name.startswith("decimal"):
         # By way of texts: Arrow's own cast refuses whole numbers, and floats are only near to a decimal.
-        step, exact = Decimal(1).scaleb(-known.pyarrow_dtype.scale), Context(prec=76)
-        cells = [
-            None if text is None else Decimal(text).quantize(step, context=exact) for text in texts(series, column)
-        ]
-        return pd.Series(pd.array(cells, dtype=known), index=series.index)
-    if pd.api.types.is_integer_dtype(known):
+        step, exact = Decimal(1).scaleb(-dtype.pyarrow_dtype.scale), Context(prec=76)
+        written = texts(series, column)
+        cells = [None if text is None else Decimal(text).quantize(step, context=exact) for text in written]
+        return pd.Series(pd.array(cells, dtype=dtype), index=series.index)
+    if pd.api.types.is_integer_dtype(dtype):
         # pandas would let a number that is too large wrap around.
-        room = np.iinfo(getattr(known, "numpy_dtype", known))
+        room = np.iinfo(getattr(dtype, "numpy_dtype", dtype))
         whole = series.dropna()
         if len(whole) and not (room.min <= int(whole.min()) and int(whole.max()) <= room.max):
             raise OverflowError
-    if isinstance(known, pd.DatetimeTZDtype) and column.is_date:
+    if isinstance(dtype, pd.DatetimeTZDtype) and column.is_date:
         series = column.in_zone(series)
-    return series.astype(known)
+    return series.astype(dtype)
 
 
 def _by_default(series: pd.Series, column: Column) -> pd.Series:
@@ -285,13 +272,6 @@ def _holding(dtype: str, series: pd.Series) -> Any:
         if known.kind == "b":
             return pd.BooleanDtype()
     return known
-
-
-def _categories(series: pd.Series, column: Column) -> pd.Series:
-    if column.is_boolean or not column.is_categorical:
-        return series.astype("category")
-    known: Any = sorted(series.dropna().unique()) if column.measure else list(column.categories)
-    return pd.Series(pd.Categorical(series, categories=known, ordered=column.ordered), index=series.index)
 
 
 def written_cells(frame: pd.DataFrame, source: str, schema: Schema) -> list[str | None]:
