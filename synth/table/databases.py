@@ -131,16 +131,11 @@ def _read_ibis(address: Address, n: int) -> Iterator[Any]:
     try:
         connection = ibis.connect(_patient(address.url))
     except ImportError:
-        reason: Exception = MissingExtra(
-            f"tables of scheme={address.scheme!r} need libraries that are not installed; install them "
-            f"(`pip install 'ibis-framework[{address.scheme}]'`)"
-        )
+        need = f"tables of scheme={address.scheme!r} need libraries that are not installed; install them "
+        raise_alone(MissingExtra(f"{need}(`pip install 'ibis-framework[{address.scheme}]'`)"))
     except ValueError:  # its message holds the address
-        reason = TableError(f"the table at {address.shown!r} has no backend: scheme={address.scheme!r}; {FORMS}")
-    else:
-        reason = StopIteration()
-    if not isinstance(reason, StopIteration):
-        raise reason
+        reason = f"the table at {address.shown!r} has no backend: scheme={address.scheme!r}; {FORMS}"
+        raise_alone(TableError(reason))
     try:
         schema, dot, name = address.table.partition(".")
         rows = connection.table(name if dot else schema, database=schema if dot else None)
@@ -172,6 +167,8 @@ _NO_TABLE = (
     "there is no such table; check the name after # in the address: what stands before its first dot is read as the "
     "name of a schema"
 )
+_UNREACHED = f"the server cannot be reached or refused user or password; check address, user and server, {_AGAIN}"
+_LOST = f"the connection was lost; check server and network, {_AGAIN}"
 _POSTGRES = {
     "28": "the server does not let this user in; check user and password",
     "3D": "the server has no such database; check the address",
@@ -179,11 +176,9 @@ _POSTGRES = {
     "42P01": _NO_TABLE,
     "53": f"the server has no room for another connection or query; wait, {_AGAIN}",
     "57": f"the server was stopped or ended the query; start it, {_AGAIN}",
-    "08": f"the connection was lost; check server and network, {_AGAIN}",
+    "08": _LOST,
     "22": "a cell cannot be read there as its column's kind; correct the column, or read it through a view",
 }
-_UNREACHED = f"the server cannot be reached or refused user or password; check address, user and server, {_AGAIN}"
-_LOST = f"the connection was lost; check server and network, {_AGAIN}"
 _NAMED = {
     "TableNotFound": _NO_TABLE,
     "CatalogException": _NO_TABLE,
@@ -201,42 +196,41 @@ def told(shown: str) -> Iterator[None]:
     _quiet.on = True
     try:
         yield
-        return
     except (UnderstudyError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 - of any driver
         if str(error) == "Query interrupted":  # DuckDB's error of Ctrl-C
             raise KeyboardInterrupt from None
         reason = _reason(error)
+        kind = PlaceError if _AGAIN in reason else TableError
+        raise_alone(kind(f"the table at {shown!r} cannot be read: {reason}"))
     finally:
         _quiet.on = False
-    kind = PlaceError if _AGAIN in reason else TableError
-    raise_alone(kind(f"the table at {shown!r} cannot be read: {reason}"))
 
 
 def _reason(error: Exception) -> str:
-    kind, text = type(error).__name__, str(error)
-    if type(error).__module__.split(".")[0] == "psycopg":
+    kind = type(error)
+    if kind.__module__.split(".")[0] == "psycopg":
         return _of_a_server(error)
     if isinstance(error, ConnectionError):
         return _LOST
     if isinstance(error, sqlite3.Error):
         known = {"no such table": _NO_TABLE, "locked": _NAMED["IOException"]}
-        if isinstance(error, sqlite3.OperationalError):
-            known[""] = "SQLite refused the query; check the table or view there"
-        return next((r for part, r in known.items() if part in text), "it is no SQLite database, or is damaged; export "
-                    "it anew")  # fmt: skip
-    return _NAMED.get(kind, f"the backend refused it ({kind}); check the table there")
+        refused = "SQLite refused the query; check the table or view there"
+        damaged = "it is no SQLite database, or is damaged; export it anew"
+        otherwise = refused if isinstance(error, sqlite3.OperationalError) else damaged
+        return next((reason for part, reason in known.items() if part in str(error)), otherwise)
+    return _NAMED.get(kind.__name__, f"the backend refused it ({kind.__name__}); check the table there")
 
 
 def _of_a_server(error: BaseException) -> str:
-    state = getattr(error, "sqlstate", None)
-    if type(error).__name__ == "ProgrammingError" and state is None:
+    state, kind = getattr(error, "sqlstate", None), type(error).__name__
+    if state is not None:
+        known = (_POSTGRES[key] for key in (state, state[:2]) if key in _POSTGRES)
+        return next(known, f"the server refused the query (SQLSTATE {state}); ask whoever runs it")
+    if kind == "ProgrammingError":
         return "the driver does not know a parameter of the address; correct it"
-    if state is None:
-        # The driver names the connection in errors of connecting alone; it has no SQLSTATE in others where the network
-        # or the server is gone.
-        connecting = getattr(error, "pgconn", None) is not None or type(error).__name__ == "ConnectionTimeout"
-        return _UNREACHED if connecting else _LOST
-    known = (_POSTGRES[key] for key in (state, state[:2]) if key in _POSTGRES)
-    return next(known, f"the server refused the query (SQLSTATE {state}); ask whoever runs it")
+    # The driver names the connection in errors of connecting alone; it has no SQLSTATE in others where the network or
+    # the server is gone.
+    connecting = getattr(error, "pgconn", None) is not None or kind == "ConnectionTimeout"
+    return _UNREACHED if connecting else _LOST

@@ -3,14 +3,14 @@
 import glob
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from synth.errors import PlaceError, TableError
+from synth.errors import TableError
 from synth.table import binary_files, text_files
 from synth.table.cast import as_objects
 from synth.table.text_files import IN_PARTS, Batch, SizeLimits
@@ -37,18 +37,14 @@ def open_files(path: Path, limits: SizeLimits = IN_PARTS) -> Files:
     parts = list(files.parts)
     for other in others:
         more = _open(other, limits)
-        names = (n for n in dict.fromkeys((*files.names, *more.names)) if _differs(n, files, more))
-        if (name := next(names, None)) is not None:
-            raise TableError(
-                f"the files of a table have the same columns and types: path={str(other)!r} and the first differ in "
-                f"column={name!r}; export them anew, all alike"
-            )
+        for name in dict.fromkeys((*files.names, *more.names)):
+            if files.names.count(name) != more.names.count(name) or files.kinds.get(name) != more.kinds.get(name):
+                raise TableError(
+                    f"the files of a table have the same columns and types: path={str(other)!r} and the first differ "
+                    f"in column={name!r}; export them anew, all alike"
+                )
         parts += more.parts
-    return Files(files.names, tuple(parts), files.kinds, files.notes)
-
-
-def _differs(name: str, files: Files, more: Files) -> bool:
-    return files.names.count(name) != more.names.count(name) or files.kinds.get(name) != more.kinds.get(name)
+    return replace(files, parts=tuple(parts))
 
 
 def list_files(path: Path) -> list[Path]:
@@ -57,7 +53,9 @@ def list_files(path: Path) -> list[Path]:
     if "\0" in str(path):
         raise TableError(f"a path holds no NUL character: {shown} does; check the name")
     if path.is_dir():
-        named = sorted(p for p in path.rglob("*") if _suffix(p) is not None and not _is_hidden(p, path))
+        # Hidden ones are what writers leave beside those of a table: unfinished, or about them.
+        below = {p: p.relative_to(path).parts for p in path.rglob("*") if _suffix(p) is not None}
+        named = sorted(p for p, parts in below.items() if not any(part.startswith((".", "_")) for part in parts))
     elif any(mark in str(path) for mark in "*?[") and not path.exists():
         named = sorted(Path(name) for name in glob.glob(str(path), recursive=True) if _suffix(Path(name)) is not None)  # noqa: PTH207
     else:
@@ -72,11 +70,6 @@ def list_files(path: Path) -> list[Path]:
             f"the files of one table have one suffix: {shown} has several; convert them, or name a pattern"
         )
     return files
-
-
-def _is_hidden(path: Path, folder: Path) -> bool:
-    """True if writers leave the file beside those of a table: unfinished, or about them."""
-    return any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
 
 
 def _suffix(path: Path) -> str | None:
@@ -166,18 +159,12 @@ def _explained(part: Part, path: Path) -> Iterator[Batch]:
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """A block in which errors of the system are told in a sentence."""
+    shown = f"path={str(path)!r}"
     try:
         yield
-    except IsADirectoryError:
-        reason = TableError(f"a table must be a file: path={str(path)!r} is a folder; name a file in it")
-    except FileNotFoundError:
-        reason = TableError(f"there is no table at path={str(path)!r}; check the name")
-    except PermissionError:
-        reason = TableError(f"the table at path={str(path)!r} may not be read; change its permissions")
-    except PlaceError:
-        raise
-    except OSError:
-        reason = TableError(f"the table at path={str(path)!r} cannot be read; check the name and the disk")
-    else:
         return
-    raise reason from None
+    except FileNotFoundError:
+        reason = f"there is no table at {shown}; check the name"
+    except OSError as error:
+        reason = f"the table at {shown} cannot be read ({error.strerror}); check its permissions and the disk"
+    raise TableError(reason)

@@ -342,17 +342,15 @@ def worked_out() -> Iterator[None]:
     """A block in which a library works out a frame: whatever goes wrong there may quote a cell, and is not told."""
     try:
         yield
-        return
     except (UnderstudyError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 - of any library, or of the steps that a user gave it
-        kind = type(error).__name__
-    raise_alone(
-        TableError(
-            f"a table that is not worked out yet cannot be: its own library refused it ({kind}), for a reason that may "
-            "hold a cell and is not shown; collect or compute it first, and read what the library says"
+        reason = (
+            "a table that is not worked out yet cannot be: its own library refused it "
+            f"({type(error).__name__}), for a reason that may hold a cell and is not shown; collect or compute it "
+            "first, and read what the library says"
         )
-    )
+        raise_alone(TableError(reason))
 
 
 def _rows_again(rows: Any) -> Iterator[Batch]:

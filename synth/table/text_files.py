@@ -1,4 +1,7 @@
-"""CSV and JSON lines, strictly and as text: what a cell stands for is told by its column's kind."""
+"""CSV and JSON lines, strictly and as text: what a cell stands for is told by its column's kind.
+
+Whoever offers a file may mean harm, or have erred by a zero: its size is limited, whatever its format.
+"""
 
 import codecs
 import csv
@@ -35,8 +38,6 @@ LEAST_BYTES, LEAST_ROWS, LEAST_COLUMNS = 64 << 20, 1_000_000, 2_000
 
 @dataclass(frozen=True)
 class SizeLimits:
-    """The limits of a table's size."""
-
     n_bytes: int = MAX_BYTES
     n_rows: int = MAX_ROWS
     n_columns: int = MAX_COLUMNS
@@ -71,13 +72,10 @@ IN_PARTS = SizeLimits(n_bytes=1 << 62, n_rows=1 << 62)  # for one that is read s
 def opened(path: Path, limits: SizeLimits) -> Iterator[BufferedReader]:
     """A file that is one, open for reading from its start, which did not change until the block ended."""
     shown = f"path={str(path)!r}"
-    # A pipe without a writer must not be waited for.
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer is not waited for
     before = os.fstat(handle)
     if not stat.S_ISREG(before.st_mode):
         os.close(handle)
-        if stat.S_ISDIR(before.st_mode):
-            raise IsADirectoryError
         raise TableError(f"a table must be a file on a disk: {shown} is a pipe or a device; save it as a file")
     with os.fdopen(handle, "rb") as file:
         limits.refuse_over("bytes", before.st_size, shown)
@@ -111,11 +109,11 @@ class TextStream:
         self.shown = shown
         self._stream, self._limits = stream, limits
         self._ahead, self._n, self._tail = b"", 0, b""
-        start = self._take(len(codecs.BOM_UTF8))
-        if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise _holds_nul(shown)
+        start = codecs.BOM_UTF8
         while start == codecs.BOM_UTF8:
             start = self._take(len(codecs.BOM_UTF8))
+        if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise _not_utf8(shown)
         self._ahead = start + self._take(16)
         for mark, kind in _MARKS.items():
             if self._ahead.startswith(mark):
@@ -125,7 +123,7 @@ class TextStream:
     def read(self, n: int) -> bytes:
         block = self._take(n)
         if b"\0" in block:
-            raise _holds_nul(self.shown)
+            raise TableError(f"a table in a text file is UTF-8: {self.shown} holds NUL bytes; save it as UTF-8")
         if not block and self._tail[-1:] not in (b"\n", b"\r", b""):
             block = b"\n"
         self._tail = (self._tail + block)[-1:]
@@ -139,7 +137,7 @@ class TextStream:
             if end and end.end() < len(block):  # else a line feed may follow
                 break
             if len(block) > HEADER_BYTES:
-                raise no_header(self.shown)
+                raise _no_header(self.shown)
         end = _LINE_END.search(block)
         line, self._ahead = (block[: end.start()], block[end.end() :] + self._ahead) if end else (block, b"")
         if not line.strip():
@@ -174,12 +172,12 @@ def open_text(path: Path, limits: SizeLimits) -> Iterator[TextStream]:
 
 def csv_names(path: Path, limits: SizeLimits, delimiter: str = ",") -> list[str]:
     with open_text(path, limits) as stream:
-        names = parse_header(stream.read_line(), stream.shown, delimiter)
+        names = _parse_header(stream.read_line(), stream.shown, delimiter)
     limits.refuse_over("columns", len(names), f"path={str(path)!r}")
     return names
 
 
-def parse_header(line: bytes, shown: str, delimiter: str = ",") -> list[str]:
+def _parse_header(line: bytes, shown: str, delimiter: str) -> list[str]:
     """The fields of a first line; were it blank, or a quote left open in it, names would be made of rows."""
     try:
         text = line.decode()
@@ -187,7 +185,7 @@ def parse_header(line: bytes, shown: str, delimiter: str = ",") -> list[str]:
     except UnicodeDecodeError:
         raise _not_utf8(shown) from None
     except (csv.Error, StopIteration):
-        raise no_header(shown) from None
+        raise _no_header(shown) from None
     if not names:
         raise TableError(
             f"the first line of a CSV file is its header: {shown} begins with a blank one; remove it, or write the "
@@ -198,23 +196,13 @@ def parse_header(line: bytes, shown: str, delimiter: str = ",") -> list[str]:
             f"every quote in the header of a CSV file must be closed in its line: {shown} has one that is not; close "
             "it, and take line breaks out of the names of columns"
         )
-    other = any(mark in text for mark in OTHER_SEPARATORS - {delimiter})
-    if len(names) == 1 and other and not _ONE_QUOTED.fullmatch(text):
+    if len(names) == 1 and {*text} & {*";\t|,"} - {delimiter} and not _ONE_QUOTED.fullmatch(text):
         raise TableError(f"a CSV file separates fields by commas: {shown} has one column only; convert its separators")
     return names
 
 
-OTHER_SEPARATORS = frozenset(";\t|,")
-"""In a header of one field, the marks of a file whose fields are separated by something else."""
-
-
-def no_header(shown: str) -> TableError:
-    """The first row of a CSV file is none of names."""
+def _no_header(shown: str) -> TableError:
     return TableError(f"a CSV file needs a header row of names: {shown} has none that can be read; add one")
-
-
-def _holds_nul(shown: str) -> TableError:
-    return TableError(f"a table in a text file is UTF-8: {shown} holds NUL bytes; save it as UTF-8")
 
 
 def _not_utf8(shown: str) -> TableError:
@@ -297,7 +285,16 @@ def _parse_csv(rows: bytes, n_columns: int, shown: str, delimiter: str) -> pa.Ta
     try:
         table = pa.csv.read_csv(pa.BufferReader(rows), how, parse, kinds)
     except pa.ArrowInvalid as error:
-        raise _csv_trouble(str(error), bool(ragged), shown) from None
+        if ragged:
+            raise TableError(
+                f"every row of a CSV file needs as many fields as its header: {shown} has one with more or fewer; "
+                "quote fields that hold commas, and complete short rows"
+            ) from None
+        if "UTF8" in str(error):
+            raise _not_utf8(shown) from None
+        raise TableError(
+            f"a CSV file must have rows of comma-separated fields: {shown} has not; export it anew"
+        ) from None
     last = table.column(n_columns - 1)[-1].as_py() if table.num_rows else None
     # A field holds the last line break only if it is open, or was closed right after one of its own.
     if last is not None and last.endswith(("\n", "\r")) and not rows.rstrip(b"\r\n").endswith((b'\n"', b'\r"')):
@@ -307,15 +304,6 @@ def _parse_csv(rows: bytes, n_columns: int, shown: str, delimiter: str) -> pa.Ta
 
 def _open_quote(shown: str) -> TableError:
     return TableError(f"every quote in a CSV file must be closed: {shown} ends inside one; close it")
-
-
-def _csv_trouble(message: str, is_ragged: bool, shown: str) -> TableError:
-    if is_ragged:
-        return TableError(f"every row of a CSV file needs as many fields as its header: {shown} has one with more or "
-                          "fewer; quote fields that hold commas, and complete short rows")  # fmt: skip
-    if "UTF8" in message:
-        return _not_utf8(shown)
-    return TableError(f"a CSV file must have rows of comma-separated fields: {shown} has not; export it anew")
 
 
 def json_names(path: Path, limits: SizeLimits) -> list[str]:
