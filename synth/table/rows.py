@@ -34,12 +34,10 @@ class _StoredChunk:
 
     def read(self, names: Iterable[str]) -> Chunk:
         columns = {name: self.spool.read(self.columns[name]) for name in names}
-        return Chunk(columns, {name: self._faults(name) for name in columns}, self.n)
-
-    def _faults(self, name: str) -> np.ndarray:
-        if name not in self.faults:
-            return fitting(self.n)
-        return np.asarray(self.spool.read(self.faults[name]))
+        faults = {
+            n: np.asarray(self.spool.read(self.faults[n])) if n in self.faults else fitting(self.n) for n in columns
+        }
+        return Chunk(columns, faults, self.n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +60,12 @@ class Rows:
         `other`: the rows are others than those a schema was proposed from: what that guessed refuses none of them.
         """
         allowed = GUESSED if other and schema.status == "inferred" else ()
-        if isinstance(source, cls) and source._is_under(schema):
-            return source.under(schema)  # whoever read them has said what is done where a cell does not fit
         if isinstance(source, cls):
-            chunks, folder = source._cast(schema), folder or source.folder
+            same = all(source.schema.columns.get(name) == schema.columns[name] for name in schema.kept)
+            if same and {*schema.kept} <= {*source.stored[0].columns}:
+                return source.under(schema)  # whoever read them has said what is done where a cell does not fit
+            chunks = (Chunk.of(chunk.columns, chunk.n, schema) for chunk in source.chunks())
+            folder = folder or source.folder
         else:
             table = Table.of(source)
             refuse(of_names(table.names, schema, extra=outside == "refuse"))
@@ -167,15 +167,6 @@ class Rows:
     def under(self, schema: Schema) -> Self:
         """The same rows, read under the schema with its measured domains."""
         return replace(self, schema=schema)
-
-    def _cast(self, schema: Schema) -> Iterator[Chunk]:
-        """The rows cast once more, to other columns of the same names."""
-        return (Chunk.of(chunk.columns, chunk.n, schema) for chunk in self.chunks())
-
-    def _is_under(self, schema: Schema) -> bool:
-        """True if cells of another schema are those of these rows."""
-        same = (self.schema.columns.get(name) == schema.columns[name] for name in schema.kept)
-        return {*schema.kept} <= {*self.stored[0].columns} and all(same)
 
 
 def _fitting(chunks: Iterable[Chunk], schema: Schema, allowed: Container[Fault]) -> Iterator[Chunk]:
