@@ -78,7 +78,10 @@ _WORDS: dict[Fault, tuple[str, str]] = {
     Fault.PRECISION: ("holds numbers with more digits than decimals={column.decimals}", "raise decimals in the schema"),
     Fault.BOUNDS: ("holds values outside bounds=[{low}, {high}]", "correct them or widen the bounds in the schema"),
     Fault.CATEGORY: ("holds values outside its categories", "correct them or add them to categories in the schema"),
-    Fault.MISSING: ("holds missing values, which missing=false excludes", "fill them, or set missing = true there"),
+    Fault.MISSING: (
+        "holds missing values, which missing=false excludes",
+        "fill them or set missing = true in the schema",
+    ),
     Fault.REPEATED: (
         "is an identifier and repeats itself",
         "name it as the entity in the schema, give every row its own, or set drop = true",
