@@ -102,7 +102,7 @@ def read_given(path: Path, what: str, error: type[BadInput]) -> GivenFile:
     except (OSError, ValueError) as refusal:  # ValueError: a NUL character
         reason = getattr(refusal, "strerror", "it is no path")
         raise error(f"the {what} cannot be read: {shown} ({reason}); name a file that can") from None
-    raise error(f"the {what} must be a file on a disk: {shown} is a folder, a pipe or a device; name a file")
+    raise error(f"the {what} cannot be read: {shown} is a folder, a pipe or a device; name a file")
 
 
 def be(what: str) -> str:
