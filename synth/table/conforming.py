@@ -38,9 +38,7 @@ def conform(source: Any, schema: Schema, *, outside: Outside = "refuse", part: b
     `outside`: "refuse" a table that does not fit, or "clamp" its cells to the nearest bound.
     `part`: the rows are some of a table, which may lack or have by chance what the whole does not.
     """
-    table = Table.of(source)
-    refuse(of_names(table.names, schema, extra=outside == "refuse"))
-    chunk = table.chunk(schema)
+    chunk = matching(source, schema, extra=outside == "refuse").chunk(schema)
     if outside == "refuse":
         refuse(violations_of([chunk], schema, part=part))
     return chunk.frame(schema)
@@ -48,10 +46,15 @@ def conform(source: Any, schema: Schema, *, outside: Outside = "refuse", part: b
 
 def clamp(source: Any, schema: Schema) -> tuple[pd.DataFrame, dict[str, float]]:
     """The table as `conform` clamps it, and the shares of cells that were clamped. *Sensitive*."""
-    table = Table.of(source)
-    refuse(of_names(table.names, schema, extra=False))
-    chunk = table.chunk(schema)
+    chunk = matching(source, schema, extra=False).chunk(schema)
     return chunk.frame(schema), shares_clamped([chunk])
+
+
+def matching(source: Any, schema: Schema, *, extra: bool) -> Table:
+    """The table that a source is, once it has the columns of a schema, and no others where `extra` ones are refused."""
+    table = Table.of(source)
+    refuse(of_names(table.names, schema, extra=extra))
+    return table
 
 
 def shares_clamped(chunks: Iterable[Chunk]) -> dict[str, float]:

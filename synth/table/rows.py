@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from synth.schema import Schema
 from synth.table.cast import as_one, fitting
-from synth.table.conforming import Outside, of_names, refuse, violation_of, violations_of
+from synth.table.conforming import Outside, matching, refuse, violation_of, violations_of
 from synth.table.decode import GUESSED, Fault, faults_in
 from synth.table.spool import Spool
-from synth.table.table import Chunk, Table
+from synth.table.table import Chunk
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +67,7 @@ class Rows:
             chunks = (Chunk.of(chunk.columns, chunk.n, schema) for chunk in source.chunks())
             folder = folder or source.folder
         else:
-            table = Table.of(source)
-            refuse(of_names(table.names, schema, extra=outside == "refuse"))
-            chunks = table.chunks(schema)
+            chunks = matching(source, schema, extra=outside == "refuse").chunks(schema)
         rows = cls.from_chunks(_fitting(chunks, schema, allowed) if outside == "refuse" else chunks, schema, folder)
         names = [name for name in schema.kept if schema.columns[name].is_identifier and name != schema.entity]
         repeated = [violation_of(name, Fault.REPEATED, schema) for name in names]

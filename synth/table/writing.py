@@ -15,7 +15,7 @@ from synth.errors import TableError
 from synth.output import whole_file
 from synth.schema import Schema
 from synth.schema.kinds import Column
-from synth.table.conforming import Outside, conform, of_names, refuse, shown_column, texts, violation_of, written_cells
+from synth.table.conforming import Outside, conform, matching, refuse, shown_column, texts, violation_of, written_cells
 from synth.table.decode import UNREADABLE, faults_in
 from synth.table.files import WRITTEN, check_suffix
 from synth.table.table import Table
@@ -63,9 +63,7 @@ def write_table(frame: pd.DataFrame, path: str | Path, schema: Schema) -> None:
     path = Path(path)
     suffix = check_suffix(path, WRITTEN)
     check_names(list(schema.written), path)
-    table = Table.of(frame)
-    refuse(of_names(table.names, schema, extra=True))
-    chunk = table.chunk(schema, clamp=False)  # as it is, bounds and categories unchecked
+    chunk = matching(frame, schema, extra=True).chunk(schema, clamp=False)  # bounds and categories unchecked
     for name, bits in chunk.faults.items():
         refuse(violation_of(name, fault, schema) for fault in faults_in(bits) if fault in UNREADABLE)
     rows = chunk.frame(schema)

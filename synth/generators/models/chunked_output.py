@@ -1,6 +1,6 @@
 """Chunked output: any number of synthetic rows as a folder of Parquet files, one table written in bounded memory.
 
-Each file is drawn from a child of the seed, as a part of the table (`synth.chunks`). Names and keys do not repeat from
+Each file is drawn from a child of the seed, as a `Part` of the table. Names and keys do not repeat from
 file to file, and an entity has all of its rows in one. Whether there are enough names is known before the first file.
 What may not repeat is kept on disk, 8 bytes a value, one part in memory at a time.
 """
