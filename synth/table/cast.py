@@ -104,7 +104,8 @@ def _tail(column: Column) -> str:
 
 def is_null(values: pa.Array) -> np.ndarray:
     if pa.types.is_dictionary(values.type) and values.dictionary.null_count:
-        return np.append(_numpy(values.dictionary.is_null()), True)[_numpy(values.indices.fill_null(-1))]
+        of_values = np.append(_numpy(values.dictionary.is_null()), True)
+        return np.asarray(of_values[_numpy(values.indices.fill_null(-1))])
     return _numpy(pc.is_null(values))
 
 

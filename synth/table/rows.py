@@ -64,7 +64,7 @@ class Rows:
             same = all(source.schema.columns.get(name) == schema.columns[name] for name in schema.kept)
             if same and {*schema.kept} <= {*source.stored[0].columns}:
                 return source.under(schema)  # whoever read them has said what is done where a cell does not fit
-            chunks = (Chunk.of(chunk.columns, chunk.n, schema) for chunk in source.chunks())
+            chunks: Iterator[Chunk] = (Chunk.of(chunk.columns, chunk.n, schema) for chunk in source.chunks())
             folder = folder or source.folder
         else:
             chunks = matching(source, schema, extra=outside == "refuse").chunks(schema)

@@ -194,11 +194,11 @@ class Table:
             changed = {n: as_frame_column(c.array.__arrow_array__()).set_axis(c.index) for n, c in columns.items()}
             return whole.assign(**changed) if changed else whole
         batches = [batch for part in self.parts for batch in part()]
-        columns = {
+        joined = {
             i: _joined([b[name] for b, _ in batches if name in b], self.kinds.get(name))
             for i, name in enumerate(self.names)
         }
-        frame = pd.DataFrame(columns, index=pd.RangeIndex(sum(n for _, n in batches)), copy=False)
+        frame = pd.DataFrame(joined, index=pd.RangeIndex(sum(n for _, n in batches)), copy=False)
         frame.columns = pd.Index(self.names, dtype=object)
         return frame
 
