@@ -269,6 +269,8 @@ def excel_rows(path: Path, limits: SizeLimits) -> list[list[Any]]:
             raise
         except Exception:  # noqa: BLE001 - whatever its reader meets, whose message may hold a cell
             raise EOFError from None
+    if not rows:
+        raise TableError(f"a table needs a header row: {shown} is empty; add one")
     limits.refuse_over("rows", len(rows), shown)
     return [[_excel_cell(cell) for cell in row] for row in rows]
 

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -113,7 +112,7 @@ def _untyped(path: Path, suffix: str, limits: SizeLimits) -> tuple[list[str], Pa
         names = text_files.json_names(path, limits)
         return names, partial(text_files.read_json_lines, path, names, limits), ()
     if suffix == ".xlsx":
-        header = ["" if name is None else str(name) for name in _excel(path, limits)[0]]
+        header = ["" if name is None else str(name) for name in binary_files.excel_rows(path, limits)[0]]
         names = name_leading(header)
         read = partial(_read_excel, path, names, limits)
     else:
@@ -129,15 +128,8 @@ def _untyped(path: Path, suffix: str, limits: SizeLimits) -> tuple[list[str], Pa
     return names, read, (note,) if names != header else ()
 
 
-def _excel(path: Path, limits: SizeLimits) -> list[list[Any]]:
-    rows = binary_files.excel_rows(path, limits)
-    if not rows:
-        raise TableError(f"a table needs a header row: path={str(path)!r} is empty; add one")
-    return rows
-
-
 def _read_excel(path: Path, names: Sequence[str], limits: SizeLimits) -> Iterator[Batch]:
-    _, *rows = _excel(path, limits)
+    _, *rows = binary_files.excel_rows(path, limits)
     yield {name: as_objects(row[i] for row in rows) for i, name in enumerate(names)}, len(rows)
 
 
