@@ -23,7 +23,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from synth.errors import MissingExtra, TableError
-from synth.table.text_files import ROWS, Batch, SizeLimits, opened
+from synth.table.text_files import ROWS, Batch, SizeLimits, in_batches, opened
 
 _THRIFT_STRING_BYTES, _THRIFT_ITEMS = 16 << 20, 4_000_000
 """Bytes of a text and entries of a list in a file's description of itself."""
@@ -180,9 +180,7 @@ def read_feather(path: Path, limits: SizeLimits) -> Iterator[Batch]:
             n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + sum(map(_written_out, batch.columns))
             limits.refuse_over("rows", n_rows, shown)
             limits.refuse_over("bytes", n_bytes, shown)
-            for start in range(0, batch.num_rows, ROWS):
-                rows = batch.slice(start, ROWS)
-                yield dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows
+            yield from in_batches([batch])
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from synth.errors import MissingExtra, PlaceError, TableError, UnderstudyError, raise_alone
 from synth.table.cast import as_objects
 from synth.table.files import Files
-from synth.table.text_files import ROWS, Batch
+from synth.table.text_files import ROWS, Batch, in_batches
 from synth.validation import ESCAPES, MARKS, split_address
 
 FILE_SCHEMES = ("duckdb", "sqlite")  # databases that are a file
@@ -122,7 +122,7 @@ def _read_duckdb(address: Address, n: int) -> Iterator[Any]:
     with duckdb.connect(address.path, read_only=True) as connection:
         rows = connection.execute(f"SELECT * FROM {_quoted(address.table)}")  # noqa: S608
         yield [description[0] for description in rows.description]
-        yield from _batches(rows.to_arrow_reader(n)) if n else ()
+        yield from in_batches(rows.to_arrow_reader(n)) if n else ()
 
 
 def _read_ibis(address: Address, n: int) -> Iterator[Any]:
@@ -140,14 +140,9 @@ def _read_ibis(address: Address, n: int) -> Iterator[Any]:
         schema, dot, name = address.table.partition(".")
         rows = connection.table(name if dot else schema, database=schema if dot else None)
         yield list(rows.columns)
-        yield from _batches(connection.to_pyarrow_batches(rows, chunk_size=n)) if n else ()
+        yield from in_batches(connection.to_pyarrow_batches(rows, chunk_size=n)) if n else ()
     finally:
         connection.disconnect()
-
-
-def _batches(reader: Any) -> Iterator[Batch]:
-    for batch in reader:
-        yield dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows
 
 
 def _patient(url: str) -> str:

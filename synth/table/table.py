@@ -21,7 +21,7 @@ from synth.schema.kinds import Column
 from synth.table.cast import as_frame_column, as_objects, as_one, cast, fitting, pieces_of
 from synth.table.databases import open_database, parse_address
 from synth.table.files import Part, open_files
-from synth.table.text_files import IN_PARTS, ROWS, Batch, SizeLimits
+from synth.table.text_files import IN_PARTS, ROWS, Batch, SizeLimits, in_batches
 from synth.validation import is_plain, lacks_scheme
 
 Back = Callable[[pd.DataFrame], Any]
@@ -331,10 +331,7 @@ def _as_arrow(source: Any) -> Any:
 
 def _batches_of_arrow(table: Any) -> Iterator[Batch]:
     with worked_out():
-        for batch in table.to_batches(max_chunksize=ROWS) if isinstance(table, pa.Table) else table.to_batches():
-            for start in range(0, batch.num_rows, ROWS):
-                rows = batch.slice(start, ROWS)
-                yield dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows
+        yield from in_batches(table.to_batches())
 
 
 @contextmanager

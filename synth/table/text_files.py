@@ -96,6 +96,14 @@ Batch = tuple[Mapping[str, Any], int]
 """Raw rows: Arrow arrays, or objects as NumPy arrays, by name; and how many rows they are."""
 
 
+def in_batches(reader: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
+    """The rows of record batches, at most `ROWS` at once."""
+    for batch in reader:
+        for start in range(0, batch.num_rows, ROWS):
+            rows = batch.slice(start, ROWS)
+            yield dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows
+
+
 class TextStream:
     """The bytes of a text file, looked through and counted as they are read; they end in a line break."""
 
