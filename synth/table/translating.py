@@ -120,7 +120,7 @@ def _translated(raw: Any, column: Column, missing_texts: frozenset[str]) -> tupl
     forms: dict[Any, list[tuple[str, str]]] = {}
     for cell in cells[wrong]:
         if (key := (type(cell), cell)) not in forms:
-            forms[key] = list(dict.fromkeys(_forms(cell, column, missing_texts)))
+            forms[key] = list(dict.fromkeys(_forms(cell, column)))
     # Each form is read alone, all in one pass.
     texts = list(dict.fromkeys(text for some in forms.values() for _, text in some))
     sound = ~_at_fault(as_objects(texts), column, missing_texts)
@@ -144,7 +144,7 @@ def _at_fault(raw: Any, column: Column, missing_texts: frozenset[str]) -> np.nda
     return np.asarray(cast(as_one(raw), column, missing_texts)[1] & _FAULTS != 0)
 
 
-def _forms(cell: Any, column: Column, missing_texts: frozenset[str]) -> Iterator[tuple[str, str]]:
+def _forms(cell: Any, column: Column) -> Iterator[tuple[str, str]]:
     """The texts in the schema's form that a cell may mean, each with what is other about the cell."""
     if column.is_time and isinstance(cell, dt.datetime):
         yield from _times(cell, column)
