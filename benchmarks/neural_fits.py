@@ -121,8 +121,8 @@ def _encode_library(adult: Adult, train: pd.DataFrame) -> None:
 
 def _encode_ours(adult: Adult, train: pd.DataFrame) -> None:
     from synth.neural.encoding import ModalEncoding
-    from synth.observed import observe
     from synth.table import conform
+    from synth.table.rows import observe
 
     rng = np.random.default_rng(0)
     rows = conform(train, adult.plain, part=True)

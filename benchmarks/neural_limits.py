@@ -71,7 +71,6 @@ def memory_point(point: Point, adult: Adult) -> dict[str, Any]:
     from synth.neural.ctgan import CtganSpec, CtganTraining
     from synth.neural.encoding import ModalEncoding
     from synth.neural.tvae import TvaeSpec, TvaeTraining
-    from synth.observed import observe
     from synth.table import conform
 
     table, schema = make_table(point.rows, N_COLUMNS)

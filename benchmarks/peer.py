@@ -25,7 +25,7 @@ from benchmarks.runs import NOT_INSTALLED
 from synth.schema import Schema
 from synth.schema.kinds.moments import DAY, MICROSECONDS
 from synth.table import conform
-from synth.table.restore_dtypes import shown_column
+from synth.table.conforming import shown_column
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parent / ".venv-peers"

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.chunks import mix
 from synth.constraints import Unique
 from synth.domain.relations import key_hashes
 from synth.row_hash import ABSENT, cell_hashes, content_hashes, entity_hashes, seeded_order, turns, whole_entities
 from synth.schema import Schema
-from synth.table.chunk import Chunk
-from synth.table.faults import BIT, Fault
+from synth.table.decode import BIT, Fault
 from synth.table.rows import Rows
+from synth.table.table import Chunk
 
 
 @dataclass(frozen=True, eq=False, repr=False)

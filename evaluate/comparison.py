@@ -8,7 +8,7 @@ from pydantic import Field
 
 from evaluate.estimate import Direction, Estimate
 from evaluate.record import Count, Number, Record, Share
-from synth.notebook import brief_repr
+from synth.progress import brief_repr
 
 Standing = Literal["ranked", "incomplete", "disqualified", "not evaluated"]
 

@@ -43,12 +43,11 @@ from synth.dp.events import GaussianEvent, gaussian_of_rho
 from synth.dp.schedule import Plan, Schedule, calibrate, resolve_delta
 from synth.errors import BudgetError
 from synth.generators.fitting.training_data import bound_contributions
-from synth.observed import observe
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.split import Split
 from synth.table import conform
-from synth.table.rows import Rows
+from synth.table.rows import Rows, observe
 
 N_BINS, N_PAIR_BINS = 20, 10  # Bins of a number or time, and categories told apart, in a column alone and in a pair
 MOST_PAIRS = 500  # Pairs of columns that the mean is taken over at most: of more, a sample that no row decides

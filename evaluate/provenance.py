@@ -9,7 +9,7 @@ from pydantic import Field
 from evaluate.record import Count, Record
 from evaluate.released import Released
 from synth.dp.statement import LARGEST, PrivacyStatement
-from synth.notebook import brief_repr
+from synth.progress import brief_repr
 
 Loss = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 

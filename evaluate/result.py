@@ -20,7 +20,7 @@ from evaluate.record import Count, Record
 from evaluate.text import number, plain
 from synth.dp.statement import NO_GUARANTEE, PrivacyStatement, guarantee_words
 from synth.errors import nearest
-from synth.notebook import WIDTH, html_table, text_table
+from synth.progress import WIDTH, html_table, text_table
 from synth.schema import Schema
 
 if TYPE_CHECKING:

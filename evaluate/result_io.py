@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from evaluate.figures import check_figures
 from evaluate.metrics import CATALOG
 from evaluate.result import NOTICE, SCHEMA_VERSION, Candidate, Evaluation, EvaluationError, adapter, plain_content
-from synth.parsing import NotPlain, plain_json
+from synth.validation import NotPlain, plain_json
 
 ROUNDING = 1e-9  # By how much a number may lie beyond its own interval
 

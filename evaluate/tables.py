@@ -25,11 +25,10 @@ from evaluate.sampling import (
 from evaluate.text import percent
 from synth.dp.statement import PrivacyStatement
 from synth.errors import TableError, TableNote
-from synth.observed import observe
 from synth.row_hash import content_keys, drawn_order, seeded_order
 from synth.schema import Schema
 from synth.split import halves, split_table
-from synth.table.rows import Rows
+from synth.table.rows import Rows, observe
 from synth.table.table import Table
 from synth.table.translating import TranslatedTable, Translations
 

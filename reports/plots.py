@@ -25,8 +25,8 @@ from reports.sections.fidelity import associations, column_rows
 from reports.sections.ranking import Mark, ranking_of
 from reports.sections.sweep import sweep_of
 from synth.errors import OutputError, nearest
-from synth.notebook import brief_repr
 from synth.output import whole_file
+from synth.progress import brief_repr
 
 ROOT = "understudy-chart"  # Class of the element that holds a chart; no style reaches beyond it
 MOST = 12  # Columns that are drawn where none are named

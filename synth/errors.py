@@ -1,22 +1,8 @@
 """The error tree of the project.
 
-::
-
-    UnderstudyError
-    ├── BadInput (ValueError)            what the caller gave cannot be used
-    │   ├── SchemaError                  the schema contradicts itself, or cannot be read
-    │   ├── TableError                   the table cannot be read, or does not fit its schema
-    │   │   └── PlaceError               what it is stored in gave out: a disk, memory, a server, a connection
-    │   ├── JobError                     a job, a policy or a command-line option
-    │   ├── BudgetError                  epsilon, delta, or a fit the budget does not allow
-    │   ├── LedgerError                  a ledger that cannot be used, or that refuses what is asked of it
-    │   ├── ModelError                   a saved model that cannot be loaded, or cannot be saved
-    │   └── OutputError                  a place that cannot be written
-    └── MissingExtra (ImportError)       an optional dependency is not installed
-
 Every message is one sentence with the rule, ``name=value`` and the remedy, and never holds a cell value of a real
-table. On the command line each of them, and an error of the operating system, ends in exit code 2; any other exception
-is an internal error, exit code 4.
+table. On the command line each of these errors, and one of the operating system, ends in exit code 2; any other
+exception is an internal error, exit code 4.
 """
 
 import difflib

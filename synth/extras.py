@@ -1,4 +1,4 @@
-"""Extras: features beside the core, each a folder of `understudy/extras` that can be deleted.
+"""The distribution and its extras: features beside the core, each a folder of `understudy/extras` that can be deleted.
 
 Nothing in the core names one. The `__init__` of an extra holds what it brings, by kind and name, and imports nothing:
 
@@ -23,6 +23,11 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from synth.errors import MissingExtra
+
+NAME = "understudy-tables"  # another project has the name of the command on PyPI
+VERSION = "0.1.0"
+"""The version of the program. It stands here, so that no lookup of installed metadata can fail or find another's."""
 PACKAGE = "understudy.extras"
 
 
@@ -41,8 +46,15 @@ def entries(kind: str) -> Mapping[str, str]:
 @cache
 def load(kind: str) -> Mapping[str, Any]:
     """The objects of a kind by name, imported now."""
-    missing = {}
-    for name, where in entries(kind).items():
-        module, _, attribute = where.partition(":")
-        missing[name] = getattr(importlib.import_module(module), attribute)
-    return MappingProxyType(missing)
+    parts = {name: where.partition(":") for name, where in entries(kind).items()}
+    objects = {name: getattr(importlib.import_module(module), what) for name, (module, _, what) in parts.items()}
+    return MappingProxyType(objects)
+
+
+def missing_extra(need: str, extra: str) -> MissingExtra:
+    """The refusal of work that needs an extra that is not installed, for the caller to raise.
+
+    >>> str(missing_extra("a PostgreSQL ledger", "postgres"))
+    "a PostgreSQL ledger needs the extra `postgres`; pip install 'understudy-tables[postgres]'"
+    """
+    return MissingExtra(f"{need} needs the extra `{extra}`; pip install '{NAME}[{extra}]'")

@@ -15,8 +15,7 @@ from filelock import FileLock, Timeout
 
 from synth.errors import OutputError
 
-RUN, ROWS = ".unfinished", ".parts"
-"""Endings of the hidden folders beside an output: of a run, and of rows in several files."""
+RUN = ".unfinished"  # the ending of the hidden folder beside the output of a run
 _LOCK, _STATE = "lock", "work.json"
 _SHOWN_CHARACTERS = 40  # of an output's name in that of a hidden folder beside it
 
@@ -28,43 +27,44 @@ def whole_file(path: Path) -> Iterator[Path]:
     What has taken the name survives a power cut. A process that is killed may leave a hidden file beside.
     """
     check_writable(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, beside = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=path.suffix, dir=path.parent)
-    except OSError as error:
-        raise unwritable(path, error) from None
-    os.close(handle)
-    temporary = Path(beside)
-    try:
-        yield temporary
-        temporary.chmod(0o666 & ~_umask())
-        sync(temporary)
-        temporary.replace(path)
-        sync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _appearing(path, is_file=True) as beside:
+        yield beside
 
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """An empty folder beside `path` to fill; it takes `path`'s name when the block ends well, and is gone otherwise.
-
-    What has taken the name survives a power cut. A process that is killed may leave a hidden folder beside.
-    """
+    """An empty folder beside `path` to fill, as `whole_file` is a file to write to."""
     check_new_folder(path)
+    with _appearing(path, is_file=False) as beside:
+        yield beside
+
+
+@contextmanager
+def _appearing(path: Path, *, is_file: bool) -> Iterator[Path]:
+    prefix = f".{path.name[:_SHOWN_CHARACTERS]}."
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:40]}.", dir=path.parent))
+        if is_file:
+            handle, beside = tempfile.mkstemp(prefix=prefix, suffix=path.suffix, dir=path.parent)
+            os.close(handle)
+        else:
+            beside = tempfile.mkdtemp(prefix=prefix, dir=path.parent)
     except OSError as error:
         raise unwritable(path, error) from None
+    temporary = Path(beside)
     try:
         yield temporary
-        temporary.chmod(0o777 & ~_umask())
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod((0o666 if is_file else 0o777) & ~umask)
         sync_all(temporary)
         temporary.replace(path)
         sync(path.parent)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if is_file:
+            temporary.unlink(missing_ok=True)
+        else:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,9 @@ class Unfinished:
     @property
     def state(self) -> dict[str, Any]:
         """The identity of this work; empty where it is nobody's."""
-        state: dict[str, Any] = read_state(self.folder / _STATE, {})
-        return state
+        return read_state(self.folder / _STATE, {})  # type: ignore[no-any-return]
 
     def write_state(self, content: Mapping[str, Any]) -> None:
-        """Replace the state; it is on the disk when this returns."""
         with whole_file(self.folder / _STATE) as beside:
             beside.write_text(json.dumps(content), encoding="utf-8")
 
@@ -105,7 +103,6 @@ class Unfinished:
             yield
 
     def publish(self) -> None:
-        """Turn the result into the output; it survives a power cut."""
         sync_all(self.result)
         self.result.replace(self.out)
         sync(self.out.absolute().parent)
@@ -123,7 +120,6 @@ class Unfinished:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def discard(self) -> None:
-        """Remove the folder."""
         if self.folder.is_dir():
             (self.folder / _STATE).unlink(missing_ok=True)
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -224,7 +220,6 @@ def is_taken(path: Path) -> bool:
 
 
 def _check_parent(path: Path) -> None:
-    """Refuse a path whose folder can neither be written nor be made."""
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     if not parent.is_dir():
         raise OutputError(f"the folder of {str(path)!r} cannot be made: {str(parent)!r} is a file; choose another")
@@ -236,9 +231,3 @@ def unwritable(path: Path, error: OSError) -> OutputError:
     """The error of an output that the system does not let be written, with its remedy."""
     reason = type(error).__name__ if error.errno is None else os.strerror(error.errno)
     return OutputError(f"{str(path)!r} cannot be written ({reason}); make room there or choose another place")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

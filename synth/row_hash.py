@@ -22,7 +22,7 @@ vectors of all rows, of 8 bytes a row each.
 
 import hashlib
 import math
-import os
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
@@ -32,22 +32,26 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from synth.chunks import ODD, mix
+from synth.identifiers import ODD, mix
 from synth.schema import Schema
 from synth.schema.kinds import LineColumn
-from synth.table.chunk import Chunk
 from synth.table.rows import Rows
+from synth.table.table import Chunk, codes_of
 
 Table = pd.DataFrame | Rows
 
 BASE = 2.0**52  # whole numbers below it are counted exactly in float64, and so are their halves
 MISSING, BETWEEN, DIGITS = b"-", b"|", 16
+ABSENT = np.uint64(0)  # the hash of a missing cell
+_SALT = b"understudy.draw %d\n"
+_KEY = "0123456789123456"  # that of pandas
+_AT_ONCE = 1 << 18  # tickets that are written out at a time
 _LEAST_EXPONENT = -900  # places are not magnified further, however narrow the bounds: float64 ends there
 
 
 @dataclass(frozen=True)
 class Ruler:
-    """The ruler of one column: it makes whole numbers of places on its line."""
+    """What makes whole numbers of places on the line of a column, whose bounds limit how far these lie from zero."""
 
     factor: float
     n_digits: int
@@ -55,18 +59,12 @@ class Ruler:
 
     @classmethod
     def of(cls, column: LineColumn) -> Self:
-        """The ruler of a column; its bounds limit how far places lie from zero."""
         decimals, reach = getattr(column, "decimals", None), max(map(abs, column.ends))
         factor = 10.0 ** (decimals or 0)
         if column.unit is not None and reach * factor < BASE:
             return cls(factor, 1)
         exponent = max(math.frexp(reach)[1], _LEAST_EXPONENT)
         return cls(math.ldexp(1.0, 52 - exponent), 3, math.ldexp(1.0, exponent - 104))
-
-
-def draw_salt(seed: int) -> str:
-    """The salt of a seed: it stands before key and count in the text whose MD5 is a row's ticket."""
-    return f"understudy.draw {seed}\n"
 
 
 def frames_of(table: Table, *names: str) -> Iterator[pd.DataFrame]:
@@ -81,9 +79,6 @@ def content_keys(table: Table, schema: Schema) -> np.ndarray:
     return np.concatenate([words[:, 0] for words in parts])
 
 
-ABSENT = np.uint64(0)  # the hash of a missing cell
-
-
 def content_hashes(rows: pd.DataFrame | Chunk, schema: Schema) -> np.ndarray:
     """A number for each row, equal where `content_keys` are, and many times faster; shape (n,), uint64.
 
@@ -95,13 +90,12 @@ def content_hashes(rows: pd.DataFrame | Chunk, schema: Schema) -> np.ndarray:
     return hashes
 
 
-def entity_hashes(rows: pd.DataFrame | Chunk, name: str, schema: Schema) -> np.ndarray:
+def entity_hashes(rows: pd.DataFrame | Chunk, name: str, schema: Schema, key: str = _KEY) -> np.ndarray:
     """A number for the text of each cell of a column, `ABSENT` where it is missing; shape (n,), uint64."""
     cells = rows.frame(schema, [name])[name] if isinstance(rows, Chunk) else rows[name]
     codes, distinct = pd.factorize(cells)
     texts = np.array([*map(str, distinct), ""], dtype=object)[:-1]
-    hashes = np.maximum(pd.util.hash_array(texts, categorize=False), np.uint64(1)) if len(texts) else np.empty(0, "u8")
-    return np.asarray(np.append(hashes, ABSENT)[codes], dtype=np.uint64)
+    return np.asarray(np.append(_keyed(texts, key), ABSENT)[codes])
 
 
 def cell_hashes(rows: pd.DataFrame | Chunk, name: str, schema: Schema) -> np.ndarray:
@@ -113,7 +107,7 @@ def cell_hashes(rows: pd.DataFrame | Chunk, name: str, schema: Schema) -> np.nda
         return _hashed(rows.frame(schema, [name])[name], schema.columns[name])
     distinct = Chunk({name: array.dictionary}, {}, len(array.dictionary)).frame(schema, [name])[name]
     hashes = np.append(_hashed(distinct, schema.columns[name]), ABSENT)
-    return np.asarray(hashes[array.indices.fill_null(-1).to_numpy(zero_copy_only=False)])
+    return np.asarray(hashes[codes_of(array)])
 
 
 def _hashed(cells: pd.Series, column: Any) -> np.ndarray:
@@ -155,12 +149,11 @@ def content_sums(table: Table, schema: Schema) -> ContentSums:
 
 def row_names(table: Table, schema: Schema) -> Iterator[list[str]]:
     """A name for each row, from what it holds and its turn among rows that hold the same; some rows at a time."""
-    names, start = sorted(schema.kept), 0
-    # Turns are counted among equal texts. Somebody may find two texts of one MD5, but not of a digest with a key that
-    # is drawn here and forgotten.
-    turns_of_rows = turns(
-        _numbers(table, names, lambda frame, key: _keyed(_rows(frame, names, schema, _kept_texts), key))
-    )
+    names, key, start = sorted(schema.kept), secrets.token_hex(8), 0
+    # Turns are counted among equal hashes. Somebody may find two texts of one hash, but not under a key that is drawn
+    # here and forgotten.
+    texts = (_rows(frame, names, schema, _kept_texts) for frame in frames_of(table, *names))
+    turns_of_rows = turns(np.concatenate([_keyed(np.array(rows, dtype=object), key) for rows in texts]))
     for frame in frames_of(table, *names):
         rows = _rows(frame, names, schema, _kept_texts)
         of_rows = zip(rows, turns_of_rows[start : start + len(frame)].tolist(), strict=True)
@@ -168,21 +161,20 @@ def row_names(table: Table, schema: Schema) -> Iterator[list[str]]:
         start += len(frame)
 
 
+def _keyed(texts: np.ndarray, key: str) -> np.ndarray:
+    """64 bits of each text under a key of 16 characters, never `ABSENT`."""
+    if not len(texts):
+        return np.empty(0, dtype=np.uint64)
+    return np.maximum(pd.util.hash_array(texts, hash_key=key, categorize=False), np.uint64(1))
+
+
 def entity_codes(table: Table, schema: Schema) -> np.ndarray:
     """A number for the entity of each row, in the order of first appearance, -1 where it has none; shape (n,)."""
-    entity = str(schema.entity)
-
-    def digests(frame: pd.DataFrame, key: bytes) -> np.ndarray:
-        codes, values = pd.factorize(frame[entity])
-        of_values = _keyed([str(value).encode(errors="surrogatepass") for value in values], key)
-        return np.concatenate([of_values, np.zeros((1, 2), dtype=np.uint64)])[codes]
-
-    codes = _numbers(table, [entity], digests)
-    missing = np.concatenate([frame[entity].isna().to_numpy(dtype=bool) for frame in frames_of(table, entity)])
-    if not missing.any():
-        return codes
-    nobody = codes[missing.argmax()]
-    return np.where(missing, -1, codes - (codes > nobody))
+    entity, key = str(schema.entity), secrets.token_hex(8)
+    hashes = [entity_hashes(frame, entity, schema, key) for frame in frames_of(table, entity)]
+    codes, distinct = pd.factorize(np.concatenate(hashes))
+    nobody = np.flatnonzero(distinct == ABSENT)
+    return codes if not len(nobody) else np.where(codes == nobody[0], -1, codes - (codes > nobody[0]))
 
 
 def seeded_order(table: Table, schema: Schema, seed: int) -> np.ndarray:
@@ -211,8 +203,7 @@ def whole_entities(table: Table, schema: Schema, *, seed: int, limit: int) -> np
 
     An entity of more rows is passed over.
     """
-    codes, salt = entity_codes(table, schema), draw_salt(seed)
-    named = _text_digests(table, str(schema.entity), salt)
+    codes, named = entity_codes(table, schema), _text_digests(table, str(schema.entity), seed)
     known = codes >= 0
     sizes = np.bincount(codes[known], minlength=1)
     ticket = np.zeros(len(sizes), dtype=np.uint64)
@@ -226,15 +217,12 @@ def whole_entities(table: Table, schema: Schema, *, seed: int, limit: int) -> np
 
 def tickets(keys: np.ndarray, counts: np.ndarray, seed: int) -> np.ndarray:
     """The ticket of each row as a number, shape (n,), uint64, by its key and the count of equal rows before it."""
-    salt, hashes = draw_salt(seed).encode(), np.empty(len(keys), dtype=np.uint64)
+    salt, hashes = _SALT % seed, np.empty(len(keys), dtype=np.uint64)
     for at in range(0, len(keys), _AT_ONCE):
         names = keys[at : at + _AT_ONCE].astype(">u8").tobytes().hex().encode()
         named = zip(range(0, len(names), DIGITS), counts[at : at + _AT_ONCE].tolist(), strict=True)
         hashes[at : at + _AT_ONCE] = _digests([b"%s%s:%d" % (salt, names[i : i + DIGITS], n) for i, n in named])[:, 0]
     return hashes
-
-
-_AT_ONCE = 1 << 18  # tickets that are written out at a time
 
 
 def _digests(texts: list[bytes]) -> np.ndarray:
@@ -243,37 +231,20 @@ def _digests(texts: list[bytes]) -> np.ndarray:
     return _words([md5(text, usedforsecurity=False).digest() for text in texts])
 
 
-def _keyed(texts: list[bytes], key: bytes) -> np.ndarray:
-    """128 bits of each text under a key, shape (n, 2), uint64."""
-    return _words([hashlib.blake2b(text, digest_size=16, key=key).digest() for text in texts])
-
-
 def _words(digests: list[bytes]) -> np.ndarray:
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64).reshape(-1, 2)
 
 
-def _text_digests(table: Table, name: str, salt: str | None = None) -> np.ndarray:
-    """The first 64 bits of the MD5 of each cell's text, or of a salt and these in digits; missing ones come last."""
+def _text_digests(table: Table, name: str, seed: int | None = None) -> np.ndarray:
+    """The first 64 bits of the MD5 of each cell's text, or of a salt and its digits; missing ones come last."""
     parts = []
     for frame in frames_of(table, name):
         codes, values = pd.factorize(frame[name])
         texts = [str(value).encode(errors="surrogatepass") for value in values]
-        if salt is not None:
-            texts = [(salt + hashlib.md5(text, usedforsecurity=False).hexdigest()).encode() for text in texts]
+        if seed is not None:
+            texts = [_SALT % seed + hashlib.md5(text, usedforsecurity=False).hexdigest().encode() for text in texts]
         parts.append(np.append(_digests(texts)[:, 0], np.uint64(2**64 - 1))[codes])
     return np.concatenate(parts)
-
-
-def _numbers(table: Table, names: list[str], digests: Callable[[pd.DataFrame, bytes], np.ndarray]) -> np.ndarray:
-    """Numbers of rows by digests under a key that is drawn here, equal where these are; by first appearance."""
-    while True:
-        key = os.urandom(16)
-        words = np.concatenate([digests(frame, key) for frame in frames_of(table, *names)])
-        codes = pd.factorize(words[:, 0])[0]
-        others = np.empty(codes.max(initial=-1) + 1, dtype=np.uint64)
-        others[codes] = words[:, 1]
-        if (others[codes] == words[:, 1]).all():  # else two texts share 64 bits under this key
-            return np.asarray(codes)
 
 
 def turns(keys: np.ndarray) -> np.ndarray:

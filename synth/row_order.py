@@ -67,8 +67,10 @@ def histories_of(table: pd.DataFrame, schema: Schema) -> Histories:
     chosen = np.flatnonzero(numbers >= 0)
     names = [name for name in schema.kept if name != schema.entity and name in table]
     rows = table.iloc[chosen]
-    keys = [row_keys(rows, names), *reversed(_ranks(rows, schema)), numbers[chosen]]
-    order = np.lexsort(keys)
+    ranks = [] if schema.order is None else [order_ranks(rows[schema.order], schema)]
+    along = [name for name in schema.growing if name != schema.order] if ranks else []
+    ranks += [schema.columns[name].positions(rows[name]) for name in along]
+    order = np.lexsort([row_keys(rows, names), *reversed(ranks), numbers[chosen]])
     owners = numbers[chosen][order]
     return Histories(chosen[order], np.flatnonzero(np.diff(owners, prepend=-1)))
 
@@ -112,14 +114,6 @@ def order_ranks(series: pd.Series, schema: Schema) -> NDArray[np.float64]:
     ranks[whole] = numbers
     ranks[present & ~whole] = len(distinct) + pd.factorize(texts[present & ~whole], sort=True)[0]
     return ranks
-
-
-def _ranks(table: pd.DataFrame, schema: Schema) -> list[NDArray[np.float64]]:
-    """The order, and what never falls in it, the first to sort by first."""
-    if schema.order is None:
-        return []
-    along = [name for name in schema.growing if name != schema.order]
-    return [order_ranks(table[schema.order], schema), *(schema.columns[name].positions(table[name]) for name in along)]
 
 
 def order_of_identifiers(schema: Schema) -> str | None:

@@ -13,7 +13,6 @@ import tomli_w
 
 from synth.errors import SchemaError
 from synth.output import whole_file
-from synth.parsing import GivenFile, read_given
 from synth.schema import Schema, build_schema
 from synth.validation import parse_toml
 

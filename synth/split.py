@@ -37,16 +37,13 @@ class Split:
 
     train: Any
     holdout: Any
-    duplicates_across: int
     keyed: bool
     inside: np.ndarray
 
     def __iter__(self) -> Iterator[Any]:
-        """Train, then holdout: `train, holdout = split_table(table, schema)`."""
         return iter((self.train, self.holdout))
 
     def __repr__(self) -> str:
-        """The sides in one line."""
         return f"<Split: {len(self.train):,} training rows and {len(self.holdout):,} held out>"
 
 
@@ -87,10 +84,9 @@ def split_table(
             f"train and holdout need at least {MIN_SIDE_ROWS} rows each, which this table does not give at "
             f"holdout_share={holdout_share}; use a larger table or a share nearer to 0.5"
         )
-    n_twins = int(twins(holdout, train, schema.learned).sum())
     if isinstance(source, Rows) or not hasattr(table, "__len__") or isinstance(table, str):
-        return Split(train, holdout, n_twins, private, inside)
-    return Split(source.back(train.frame()), source.back(holdout.frame()), n_twins, private, inside)
+        return Split(train, holdout, private, inside)
+    return Split(source.back(train.frame()), source.back(holdout.frame()), private, inside)
 
 
 def halves(frame: pd.DataFrame, schema: Schema, *, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -126,30 +122,16 @@ def _hashable(column: pd.Series) -> pd.Series:
     return column
 
 
-def side_salt(seed: int) -> str:
-    """The salt of a split: it stands before a unit's name in the text whose MD5 decides on its side."""
-    return f"understudy.split {seed}\n"
-
-
-def side_bound(holdout_share: float) -> str:
-    """The hexadecimal digits below which a digest puts a unit into the holdout.
-
-    >>> side_bound(0.25)
-    '4000000000000000'
-    """
-    return f"{int(holdout_share * 2**64):016x}"
-
-
 def _keyed(rows: Rows, schema: Schema, share: float, seed: int) -> np.ndarray:
     """Flags of the rows of the holdout, each unit by the hash of its name; shape (len(rows),), boolean.
 
     MD5 is fast, and nobody has to be kept from finding two names of one side.
     """
-    salt, bound = side_salt(seed), side_bound(share)
+    bound = int(share * 2**64).to_bytes(8, "big")
 
     def inside(units: Iterable[object]) -> np.ndarray:
-        digests = (hashlib.md5(f"{salt}{unit}".encode(), usedforsecurity=False).hexdigest() for unit in units)
-        return np.array([digest < bound for digest in digests], dtype=bool)
+        names = (f"understudy.split {seed}\n{unit}".encode() for unit in units)
+        return np.array([hashlib.md5(name, usedforsecurity=False).digest() < bound for name in names], dtype=bool)
 
     named = (name for name in schema.kept if schema.columns[name].is_identifier)
     name = schema.entity or next((name for name in named if not schema.columns[name].missing), None)

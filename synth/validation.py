@@ -1,22 +1,208 @@
-"""Validation of what files declare: strict models, plain texts, and one clear sentence out of every error.
+"""What users write: addresses, small files of TOML and JSON, strict models, and one sentence out of every error.
 
-`Frozen` is the base of every model. Texts of public lists must be such that every reader and every file takes them for
-the same text. An unknown key is answered with the nearest known one.
+A password may hold any character, and somebody who does not know that some have to be escaped writes them as they are.
+Then the parts that a parser finds are not those that were meant: its server is the end of a password. So an address is
+read only where there is one way to read it, and else refused without a word of it.
+
+Python's parsers take more than the rest of a program can hold: whole numbers of any length, numbers that round to
+infinity, lists nested without end, a key twice. Such content is refused here, at the one place where it comes in.
 """
 
+import hashlib
+import json
+import math
+import os
+import re
+import stat
 import tomllib
 import types
 import typing
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from synth.errors import BadInput, nearest
-from synth.notebook import brief_repr
-from synth.parsing import GivenFile, NotPlain, be, plain_toml, read_given
-from synth.url import without_addresses
+from synth.progress import brief_repr
+
+ESCAPES = "in a user and a password, all but letters, digits, '-', '.', '_' and '~' is written like %40 for '@'"
+"""The remedy for an address that can be read in two ways."""
+MARKS = "@?&;="
+"""Characters that end a part of an address or begin a parameter: behind one, a shown part may hold a password."""
+SCHEME = re.compile("[a-z][a-z0-9+.-]*", re.ASCII | re.IGNORECASE)
+_CREDENTIALS = re.compile(":.*@", re.DOTALL)
+
+
+def split_address(text: str, *, is_file: bool = False) -> SplitResult | None:
+    """The parts of an address; `None` where the text is no address, or a shown part may hold some of a password.
+
+    >>> split_address("postgresql://ann:secret@db.example/clinic").hostname
+    'db.example'
+    >>> split_address("postgresql://ann:sec@ret@db.example/clinic") is None
+    True
+    """
+    scheme, mark, _ = text.partition("://")
+    try:
+        parts = urlsplit(text)
+        sound = parts.port is None or parts.port > 0
+    except ValueError:  # its message quotes a part
+        return None
+    if not (sound and mark and SCHEME.fullmatch(scheme)) or parts.netloc.count("@") > 1 or "@" in parts.query:
+        return None
+    shown = unquote((parts.hostname or "") + parts.fragment + ("" if is_file else parts.path))
+    return None if any(mark in shown for mark in MARKS) else parts
+
+
+def lacks_scheme(text: str) -> bool:
+    """True if a text without a scheme is more likely credentials and a server than a file: it is not to be shown.
+
+    >>> lacks_scheme("ann:secret@db.example/clinic"), lacks_scheme("books.db")
+    (True, False)
+    """
+    return "://" not in text and _CREDENTIALS.search(text) is not None
+
+
+def without_addresses(text: str) -> str:
+    """A text in which no address is shown but its scheme: nobody can say where one that was mistyped ends.
+
+    >>> without_addresses("no such option: postgresql://ann:secret@db.example/clinic")
+    'no such option: postgresql://...'
+    """
+    before, mark, _ = text.partition("://")
+    return f"{before}{mark}..." if mark else text
+
+
+@dataclass(frozen=True)
+class GivenFile:
+    """A small file of settings, as it was when it was read, whatever becomes of it afterwards."""
+
+    path: Path
+    content: bytes = field(repr=False)
+
+    @property
+    def sha256(self) -> str:
+        """In hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
+
+
+def read_given(path: Path, what: str, error: type[BadInput]) -> GivenFile:
+    """A file as it is now."""
+    shown = f"path={str(path)!r}"
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe that nobody writes to is not waited for
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            with os.fdopen(handle, "rb") as file:
+                return GivenFile(path, file.read())
+        os.close(handle)
+    except FileNotFoundError:
+        raise error(f"the {what} cannot be read: there {be(what)} no {what} at {shown}; check the name") from None
+    except (OSError, ValueError) as refusal:  # ValueError: a NUL character
+        reason = getattr(refusal, "strerror", "it is no path")
+        raise error(f"the {what} cannot be read: {shown} ({reason}); name a file that can") from None
+    raise error(f"the {what} cannot be read: {shown} is a folder, a pipe or a device; name a file")
+
+
+def be(what: str) -> str:
+    """The verb of what is read: some files hold several of what they are named after.
+
+    >>> be("job"), be("waivers")
+    ('is', 'are')
+    """
+    return "are" if what.endswith("s") else "is"
+
+
+DEEPEST = 100  # lists and tables within each other, at most
+_MOST = 2**63  # whole numbers lie below it, as TOML promises them; arrays hold no larger ones
+
+
+class NotPlain(ValueError):
+    """Content that no file of ours holds, in a few words; whoever reads the file makes a whole sentence of it."""
+
+
+def plain_toml(text: str) -> dict[str, Any]:
+    """The content of TOML text.
+
+    >>> plain_toml("n = 1e3")
+    {'n': 1000.0}
+    """
+    try:
+        return _checked(tomllib.loads(text, parse_float=_float))  # type: ignore[no-any-return]
+    except (tomllib.TOMLDecodeError, NotPlain):
+        raise
+    except RecursionError:
+        raise NotPlain("lists or tables are nested too deep") from None
+    except ValueError:  # Python reads no whole number of so many digits
+        raise NotPlain("a number is too large") from None
+
+
+def plain_json(content: bytes | str) -> Any:
+    """The content of JSON text.
+
+    >>> plain_json('{"a": [1, 2.5, null]}')
+    {'a': [1, 2.5, None]}
+    """
+    text = content.decode("utf-8") if isinstance(content, bytes) else content
+    try:
+        parsed = _checked(
+            json.loads(text, object_pairs_hook=_once, parse_constant=_constant, parse_int=_json_int, parse_float=_float)
+        )
+    except RecursionError:
+        raise NotPlain("lists or tables are nested too deep") from None
+    if "\\ud" in text.lower():
+        try:
+            json.dumps(parsed, ensure_ascii=False).encode()
+        except UnicodeEncodeError:  # which no file can hold
+            raise NotPlain("a text holds half a surrogate pair") from None
+    return parsed
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        raise NotPlain("a key stands twice in one object")
+    return result
+
+
+def _constant(constant: str) -> float:
+    raise NotPlain(f"{constant} is no number")
+
+
+def _json_int(digits: str) -> int:
+    if len(digits) > len(str(-_MOST)):
+        raise _too_large(digits)
+    return int(digits)
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value) and not digits.endswith("inf"):
+        raise _too_large(digits)
+    return value
+
+
+def _too_large(digits: str) -> NotPlain:
+    return NotPlain(f"a number is too large: {_short(digits)}")
+
+
+def _checked(content: Any) -> Any:
+    """The content without numbers that are too large, and without depths on which other libraries break.
+
+    Level by level, since a function that calls itself would break, too.
+    """
+    level, depth = [content], 0
+    while level:
+        depth += 1
+        containers = [value for value in level if isinstance(value, dict | list)]
+        if depth > DEEPEST and containers:
+            raise NotPlain("lists or tables are nested too deep")
+        for value in level:
+            if isinstance(value, int) and not -_MOST <= value < _MOST:
+                raise _too_large(str(value))
+        level = [value for inner in containers for value in (inner.values() if isinstance(inner, dict) else inner)]
+    return content
 
 
 def is_plain(text: str) -> bool:
@@ -39,8 +225,8 @@ def require_plain(key: str, values: Iterable[Any]) -> None:
     for value in values:
         if isinstance(value, str) and not is_plain(value):
             raise ValueError(
-                f"{key} holds {_short(value)}, and a text with a NUL character or half a surrogate pair is read as "
-                "missing; leave it out, and set missing = true where cells hold it"
+                f"{key} holds {_short(ascii(value))}, and a text with a NUL character or half a surrogate pair is read "
+                "as missing; leave it out, and set missing = true where cells hold it"
             )
 
 
@@ -52,24 +238,7 @@ def refuse(rules: Iterable[tuple[object, str]]) -> None:
 
 
 def _short(text: str) -> str:
-    shown = ascii(text)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
-
-
-_REMEDIES: Mapping[str, str] = {
-    **dict.fromkeys(("less_than", "less_than_equal"), "choose a smaller number"),
-    **dict.fromkeys(("greater_than", "greater_than_equal"), "choose a larger number"),
-    **dict.fromkeys(("string_too_short", "too_short"), "write more, or leave the key out"),
-    **dict.fromkeys(("string_too_long", "too_long"), "write less"),
-    "literal_error": "write one of these",
-    "string_type": "write a text in quotes",
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "write a whole number without quotes"),
-    **dict.fromkeys(("float_type", "float_parsing", "finite_number"), "write a number without quotes"),
-    **dict.fromkeys(("bool_type", "bool_parsing"), "write true or false"),
-    "tuple_type": "write a list, as [1, 2]",
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "write a table of TOML, with keys"),
-}
-"""The remedy for each type of pydantic's errors."""
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 class Frozen(BaseModel):
@@ -90,8 +259,7 @@ def parse_toml(file: GivenFile, what: str, error: type[BadInput]) -> dict[str, A
     shown, none = f"path={str(file.path)!r}", f"the {what} {be(what)} not TOML"
     try:
         # As files of text are read: TOML itself takes no lone carriage return.
-        text = file.content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-        return plain_toml(text)
+        return plain_toml(file.content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n"))
     except UnicodeDecodeError:
         raise error(f"{none}, which is UTF-8 text: {shown}; save it as UTF-8") from None
     except NotPlain as fault:
@@ -101,114 +269,96 @@ def parse_toml(file: GivenFile, what: str, error: type[BadInput]) -> dict[str, A
         raise error(f"{none}: {shown}: {message[:1].lower()}{message[1:]}; correct it there") from None
 
 
+_REMEDIES: Mapping[str, str] = {
+    **dict.fromkeys(("less_than", "less_than_equal"), "choose a smaller number"),
+    **dict.fromkeys(("greater_than", "greater_than_equal"), "choose a larger number"),
+    **dict.fromkeys(("string_too_short", "too_short"), "write more, or leave the key out"),
+    **dict.fromkeys(("string_too_long", "too_long"), "write less"),
+    "literal_error": "write one of these",
+    "string_type": "write a text in quotes",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "write a whole number without quotes"),
+    **dict.fromkeys(("float_type", "float_parsing", "finite_number"), "write a number without quotes"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "write true or false"),
+    "tuple_type": "write a list, as [1, 2]",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "write a table of TOML, with keys"),
+}
+"""The remedy for each type of pydantic's errors."""
+_TOML_WORDS = {"tuple": "list", "dictionary": "table", "string": "text", " after validation": ""}
+
+
 def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     """The first error as one sentence: the place, the rule, the value, the remedy."""
     errors = error.errors(include_url=False)
     # An unknown key is often why a known one is missing: it comes first.
     first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-    where = ".".join(str(step) for step in _without_tags(model, first["loc"])) or "the file"
-    more = f" ({error.error_count() - 1} more after it)" if error.error_count() > 1 else ""
-    if first["type"] == "extra_forbidden":
-        parent = _descend(model, first["loc"][:-1])
-        known = [field.alias or key for key, field in parent.model_fields.items()] if parent is not None else []
-        return f"unknown key {where!r}; {nearest(str(first['loc'][-1]), known)}{more}"
-    if first["type"] == "missing":
-        last = str(first["loc"][-1])
-        either = ", or set measure = true for a private fit to measure it" if last in ("bounds", "categories") else ""
+    kind, loc, context = first["type"], first["loc"], first.get("ctx", {})
+    where = ".".join(str(step) for step in _walk(model, loc)[0]) or "the file"
+    more = f" ({len(errors) - 1} more after it)" if len(errors) > 1 else ""
+    if kind == "extra_forbidden":
+        parent = _walk(model, loc[:-1])[1]
+        known = [field.alias or key for key, field in parent.model_fields.items()] if _is_model(parent) else []
+        return f"unknown key {where!r}; {nearest(str(loc[-1]), known)}{more}"
+    if kind == "missing":
+        either = (
+            ", or set measure = true for a private fit to measure it" if loc[-1] in ("bounds", "categories") else ""
+        )
         return f"{where!r} is missing; add it{either}{more}"
-    if first["type"] == "union_tag_invalid":
-        return _unknown_tag(where, first["ctx"]) + more
-    if first["type"] == "union_tag_not_found":
-        return f"{where}: {first['ctx']['discriminator'].strip(chr(39))!r} is missing; say which one it is{more}"
+    if kind == "union_tag_invalid":
+        known = [tag.strip("' ") for tag in str(context["expected_tags"]).split(",")]
+        key, tag = str(context["discriminator"]).strip("'"), context["tag"]
+        return f"{where}: unknown {key}={tag!r}; {nearest(str(tag), known)}{more}"
+    if kind == "union_tag_not_found":
+        return f"{where}: {context['discriminator'].strip(chr(39))!r} is missing; say which one it is{more}"
     message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "value_error":
+    if kind == "value_error":
         return f"{where}: {message}{more}" if where != "the file" else f"{message}{more}"
-    remedy = _REMEDIES.get(first["type"], "correct it")
-    return f"{where}={_shown(first.get('input'))}: {_in_words(message)}; {remedy}{more}"
+    message = message[:1].lower() + message[1:].partition(" or instance of")[0]
+    for theirs, ours in _TOML_WORDS.items():
+        message = message.replace(theirs, ours)
+    value = _short(without_addresses(repr(first.get("input"))))
+    return f"{where}={value}: {message}; {_REMEDIES.get(kind, 'correct it')}{more}"
 
 
-def _in_words(message: str) -> str:
-    """The message of pydantic in the words of TOML.
-
-    >>> _in_words("Tuple should have at least 1 item after validation, not 0")
-    'list should have at least 1 item, not 0'
-    """
-    text = message[:1].lower() + message[1:]
-    words = {"tuple": "list", "dictionary": "table", "string": "text", " after validation": ""}
-    for theirs, ours in words.items():
-        text = text.replace(theirs, ours)
-    return text.partition(" or instance of")[0]
-
-
-def _unknown_tag(where: str, context: Mapping[str, Any]) -> str:
-    """The sentence for a kind, or another name that says which model applies, that is not known."""
-    known = [tag.strip("' ") for tag in str(context["expected_tags"]).split(",")]
-    key, tag = str(context["discriminator"]).strip("'"), context["tag"]
-    return f"{where}: unknown {key}={tag!r}; {nearest(str(tag), known)}"
-
-
-def _shown(value: Any) -> str:
-    text = without_addresses(repr(value))
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _without_tags(model: type[BaseModel], loc: tuple[Any, ...]) -> list[Any]:
-    """The location without the union tags that pydantic adds to it."""
+def _walk(model: type[BaseModel], loc: tuple[Any, ...]) -> tuple[list[Any], Any]:
+    """The location without the steps that pydantic adds for unions, and the annotation there, if there is one."""
     kept: list[Any] = []
     here: Any = model
     for index, step in enumerate(loc):
-        below = _step(here, step)
-        if below is not None and below[1]:
-            here = below[0]
+        below, is_tag = _step(here, step)
+        if is_tag:
+            here = below
             continue
-        if below is None and index and not _names_key(here, step, index == len(loc) - 1):
+        # A step that leads nowhere is an unknown key of the user's, or the type that a union was tried with.
+        is_key = isinstance(step, int) or (index == len(loc) - 1 and _is_model(here))
+        if below is None and index and not is_key:
             continue
         kept.append(step)
-        here = _bare(below[0]) if below is not None else None
-    return kept
+        here = _bare(below)
+    return kept, here
 
 
-def _names_key(here: Any, step: Any, last: bool) -> bool:
-    """True if a step that leads nowhere is a key the user wrote (an unknown one) rather than a type of a union."""
-    return isinstance(step, int) or (last and isinstance(here, type) and issubclass(here, BaseModel))
-
-
-def _descend(model: type[BaseModel], loc: tuple[Any, ...]) -> type[BaseModel] | None:
-    here: Any = model
-    for step in loc:
-        below = _step(here, step)
-        if below is None:
-            return None
-        here = _bare(below[0])
-    return here if isinstance(here, type) and issubclass(here, BaseModel) else None
-
-
-def _step(here: Any, step: Any) -> tuple[Any, bool] | None:
-    """The annotation below `here` at `step`, and `True` if `step` was a union's tag; `None` where it leads nowhere."""
+def _step(here: Any, step: Any) -> tuple[Any, bool]:
+    """The annotation below another at a step, `None` where it leads nowhere, and true if the step is a union's tag."""
     here = _bare(here)
-    if isinstance(here, type) and issubclass(here, BaseModel):
-        field = next((field for key, field in here.model_fields.items() if step == (field.alias or key)), None)
-        return (field.annotation, False) if field is not None else None
+    if _is_model(here):
+        fields = here.model_fields.items()
+        return next((field.annotation for key, field in fields if step == (field.alias or key)), None), False
     origin, args = typing.get_origin(here), typing.get_args(here)
-    if origin in (dict,) or (origin is not None and getattr(origin, "__name__", "") == "Mapping"):
+    if origin is dict or getattr(origin, "__name__", "") == "Mapping":
         return args[1], False
     if origin in (list, tuple) and isinstance(step, int):
         return args[0], False
-    if origin in (typing.Union, types.UnionType):
-        return _union_step(args, step)
-    return None
+    if origin not in (typing.Union, types.UnionType):
+        return None, False
+    members = [arg for arg in map(_bare, args) if arg is not type(None)]
+    for arg in filter(_is_model, members):
+        if step in {field.default for name, field in arg.model_fields.items() if name in ("kind", "generator")}:
+            return arg, True
+    return next((below for arg in members if (below := _step(arg, step))[0] is not None), (None, False))
 
 
-def _union_step(args: tuple[Any, ...], step: Any) -> tuple[Any, bool] | None:
-    for arg in map(_bare, args):
-        if isinstance(arg, type) and issubclass(arg, BaseModel):
-            tags = {field.default for name, field in arg.model_fields.items() if name in ("kind", "generator")}
-            if step in tags:
-                return arg, True
-    for arg in map(_bare, args):
-        if arg is not type(None) and (below := _step(arg, step)) is not None:
-            return below
-    return None
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _bare(annotation: Any) -> Any:

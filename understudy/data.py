@@ -16,8 +16,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pandas as pd
 
 from evaluate.text import MOST_NAMED, percent
-from synth.distribution import missing_extra
 from synth.errors import JobError, TableError, nearest
+from synth.extras import missing_extra
 from synth.generators.models.postprocess import ROWS_A_FILE
 from synth.output import whole_folder
 from synth.schema import Schema
@@ -26,10 +26,9 @@ from synth.table import check_names, conform, read_table, write_table
 from synth.table.conforming import Outside, refuse, shares_clamped, violations_of
 from synth.table.databases import parse_address
 from synth.table.files import check_suffix, list_files
-from synth.table.limits import NO_MORE, SizeLimits, opened
 from synth.table.rows import Rows
 from synth.table.table import Table
-from synth.table.text_files import Batch
+from synth.table.text_files import NO_MORE, Batch, SizeLimits, opened
 from synth.table.translating import translate
 from understudy.provenance import sha256
 

@@ -19,11 +19,9 @@ from evaluate.result_io import evaluation_from
 from evaluate.tables import Real
 from synth.errors import JobError, SchemaError
 from synth.generators.registry import load_model
-from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema_file import schema_of
-from synth.table.limits import SizeLimits
 from synth.table.rows import Rows
 from synth.table.table import Table
 from understudy import provenance

@@ -24,8 +24,7 @@ from synth.errors import JobError
 from synth.generators.fit import fit
 from synth.generators.models.model import Model
 from synth.infer import infer_schema
-from synth.notebook import WIDTH, html_table, text_table
-from synth.progress import Progress, quiet, shown
+from synth.progress import WIDTH, Progress, html_table, quiet, shown, text_table
 from synth.schema import Schema
 from synth.schema_file import write_schema
 from synth.split import Split, split_table

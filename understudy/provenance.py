@@ -35,16 +35,16 @@ from filelock import FileLock, Timeout
 
 from evaluate.provenance import CountedAttempts, EvaluationCounts, Provenance
 from synth import extras
-from synth.distribution import VERSION
 from synth.errors import JobError, OutputError
+from synth.extras import VERSION
 from synth.generators.models.model import ARRAYS, DESCRIPTION
-from synth.parsing import GivenFile, plain_json
 from synth.row_hash import ContentSums, Table, content_sums
 from synth.schema import Schema
-from synth.table.chunk import Chunk
 from synth.table.files import list_files
 from synth.table.rows import Rows
+from synth.table.table import Chunk
 from synth.table.table import Table as MappedRows
+from synth.validation import GivenFile, plain_json
 
 KEY_VARIABLE = "UNDERSTUDY_KEY_FILE"
 KEY_BYTES = 32

@@ -18,7 +18,7 @@ from evaluate.tables import MetricResult, Tables
 from evaluate.text import plain
 from synth.row_order import histories_of
 from synth.schema import Schema
-from synth.table.restore_dtypes import texts
+from synth.table.conforming import texts
 
 METRICS: tuple[Metric, ...] = ()
 

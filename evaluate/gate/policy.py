@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from evaluate.metrics import CATALOG, GATEABLE, UNJUDGED
 from evaluate.result import Direction
 from synth.errors import JobError, nearest
-from synth.notebook import html_table, text_table
+from synth.progress import html_table, text_table
 from synth.validation import Frozen, read_toml, sentence
 
 SHIPPED = Path(__file__).parents[1] / "policies"  # The folder of the policies that ship

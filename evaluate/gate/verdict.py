@@ -33,7 +33,7 @@ from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Fa
 from evaluate.text import listed
 from synth.dp.schedule import TradeOff
 from synth.errors import nearest
-from synth.notebook import html_table
+from synth.progress import html_table
 
 __all__ = ["WHERE_THERE", "Check", "Finding", "Outcome", "Verdict", "judge", "judge_candidate", "today_utc"]
 

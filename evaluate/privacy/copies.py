@@ -38,7 +38,7 @@ from evaluate.privacy.coincidence import CERTAIN, Alone, Coincidences, fewest_co
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import Side
 from evaluate.tables import MetricResult, Tables
-from synth.chunks import mix
+from synth.identifiers import mix
 from synth.row_hash import cell_hashes
 from synth.table.rows import Rows
 

@@ -27,8 +27,7 @@ from evaluate.tables import MetricResult, Tables
 from synth import identifiers, personal
 from synth.infer.personal import CALLING_CODE
 from synth.locales import IBAN_LENGTHS
-from synth.personal.formats import CARD_DIGITS, as_text
-from synth.personal.replacement import templates_of
+from synth.personal import CARD_DIGITS, as_text, templates_of
 from synth.schema import Schema
 
 METRICS = (

@@ -19,14 +19,13 @@ from evaluate.tables import MetricResult, Tables
 from evaluate.text import MOST_NAMED, listed
 from evaluate.validity.masking import shapes
 from synth.constraints import Constraint, Unique
-from synth.observed import observe
-from synth.personal.formats import form_of, ill_formed
+from synth.personal import form_of, ill_formed
 from synth.row_hash import entity_hashes
 from synth.row_order import broken_in
 from synth.schema import Schema
-from synth.table.faults import words
-from synth.table.restore_dtypes import dtype_trouble
-from synth.table.rows import Rows
+from synth.table.conforming import dtype_trouble
+from synth.table.decode import words
+from synth.table.rows import Rows, observe
 from synth.table.translating import in_words
 
 SHOWN_ROWS = 100_000  # Rows that break a constraint, of which shapes are told, at most

@@ -24,9 +24,9 @@ from reports.sections.privacy_budget import position_of
 from synth.domain import grid
 from synth.dp.statement import LedgerNote, PrivacyStatement
 from synth.errors import JobError, SchemaError, TableError
-from synth.observed import observe
 from synth.schema import Schema
 from synth.table import conform
+from synth.table.rows import observe
 
 N_BINS = 24
 MOST_NAMED = 8

@@ -21,9 +21,9 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from synth.distribution import NAME, missing_extra
 from synth.dp.events import GaussianEvent, LaplaceEvent, SelectionEvent, StabilityEvent, SubsampledGaussianEvent
 from synth.errors import BudgetError, MissingExtra
+from synth.extras import NAME, missing_extra
 
 Value = TypeVar("Value", int, str, float)
 Words = Callable[[int, type[np.unsignedinteger[Any]]], np.ndarray]

@@ -27,8 +27,7 @@ from synth.dp.events import (
 )
 from synth.dp.schedule import LEAST_DELTA, Plan, Schedule, calibrate
 from synth.errors import BudgetError, nearest
-from synth.parsing import NotPlain, plain_json, read_given
-from synth.validation import Frozen, read_toml, sentence
+from synth.validation import Frozen, NotPlain, plain_json, read_given, read_toml, sentence
 
 MOST_NOISE, MOST_RELEASES = 3e5, 1_000_000
 """Limits within which accountants take seconds; nobody adds more noise, or releases more often."""

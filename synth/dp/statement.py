@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from annotated_types import Ge, Le
 
 from synth import extras
-from synth.notebook import html_table
+from synth.progress import html_table
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

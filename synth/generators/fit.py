@@ -15,8 +15,8 @@ from synth.progress import Progress, quiet, show, shown
 from synth.schema import Schema, build_schema
 from synth.schema.kinds.number import INT64, exactly_up_to
 from synth.table import Table
-from synth.table.frames import as_they_are
 from synth.table.rows import Rows
+from synth.table.table import as_they_are
 
 
 def fit(

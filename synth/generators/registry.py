@@ -20,9 +20,8 @@ from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError, UnderstudyError, nearest
 from synth.generators.base import Generator
 from synth.generators.models.model import ARRAYS, BASE, WRAPPER, Arrays, Content, Model, load_content
-from synth.parsing import NotPlain
 from synth.schema import Schema, build_schema
-from synth.validation import sentence
+from synth.validation import NotPlain, sentence
 
 _CLASSES = {
     "auto": "synth.generators.auto:Auto",

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from synth.infer.facts import ColumnFacts
-from synth.table.arrow import as_objects
-from synth.table.cast import cast
-from synth.table.chunk import as_series
+from synth.table.cast import as_objects, cast
+from synth.table.table import as_series
 
 FEWEST_ROWS, MOST, LEAST_OTHERS = 3, 5, 10
 """Rows of each such value at least, such values at either end at most, and different ordinary ones at least."""

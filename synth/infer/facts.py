@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from synth.infer.look import RawColumn
-from synth.table.arrow import dtype_of
+from synth.table.cast import dtype_of
 
 Role = Literal["target", "entity"] | None
 

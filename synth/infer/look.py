@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from synth.table.arrow import as_objects, is_text
-from synth.table.cast import to_objects, typed_cells, unlike
-from synth.table.frames import as_raw
+from synth.table.cast import as_objects, is_text, to_objects, typed_cells, unlike
+from synth.table.table import as_raw
 
 Form = Literal["integer", "real", "boolean", "time", "text", "mixed"]
 

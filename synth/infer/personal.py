@@ -16,7 +16,7 @@ import numpy as np
 from synth.identifiers import ALPHABETS
 from synth.infer.facts import ColumnFacts, snake
 from synth.locales import DEFAULT, IBAN_LENGTHS, check_spoken, iban_country, names_of
-from synth.personal.formats import (
+from synth.personal import (
     as_text,
     is_card_number,
     is_email,

@@ -15,7 +15,7 @@ from synth.infer.facts import ColumnFacts
 from synth.schema.kinds import Column, DateColumn, DatetimeColumn
 from synth.schema.kinds.moments import DAY, EPOCH, MICROSECONDS, every_of, write_as
 from synth.table import datetime_codec
-from synth.table.faults import Fault
+from synth.table.decode import Fault
 
 _DAYS = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y%m%d",

@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.distribution import missing_extra
+from synth.extras import missing_extra
 
 NORM_TOLERANCE = 1e-5  # by how much a norm may pass the bound, as a share of it, and still count as one that is on it
 

@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from synth.constraints import Constraint, Dependency, Formula, Inequality, Steps, Unique, check, equivalents
 from synth.constraints.kinds import dependencies, in_order
 from synth.errors import SchemaError, nearest
-from synth.notebook import html_table, text_table
+from synth.progress import html_table, text_table
 from synth.schema.counted import MissingPair, check_modeled, counted, modeled_in
 from synth.schema.kinds import KINDS, AnyColumn, Column
 from synth.schema.kinds.base import TaskKind

@@ -12,7 +12,8 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,18 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from synth.errors import MissingExtra, TableError
-from synth.table.limits import SizeLimits, opened
-from synth.table.text_files import ROWS, Batch
+from synth.table.text_files import ROWS, Batch, SizeLimits, in_batches, opened
 
 _THRIFT_STRING_BYTES, _THRIFT_ITEMS = 16 << 20, 4_000_000
 """Bytes of a text and entries of a list in a file's description of itself."""
 _DELTA_ROWS, _DELTA_BYTES = 1_024, 64 << 20
 """Rows that are decoded at once where texts are told by how they differ: Arrow gives up where they have over 2 GB."""
 _NUMBERED = re.compile("__index_level_[0-9]+__")
+_BROKEN = (
+    pa.ArrowException, EOFError, UnicodeDecodeError, IndexError, NotImplementedError, struct.error, zipfile.BadZipFile,
+    zlib.error,
+)  # fmt: skip
+"""Errors of libraries that read a file which is not whole."""
 
 
 def parquet_facts(path: Path, limits: SizeLimits) -> tuple[pa.Schema, tuple[str, ...], int]:
@@ -49,24 +54,30 @@ def parquet_facts(path: Path, limits: SizeLimits) -> tuple[pa.Schema, tuple[str,
 
 
 @contextmanager
-def _parquet(path: Path, limits: SizeLimits, codes: Sequence[str] = ()) -> Iterator[Any]:
+def _whole(kind: str, path: Path) -> Iterator[None]:
+    """A block in which a file is read that may be cut short, of another format, or made to do harm."""
     shown = f"path={str(path)!r}"
     try:
-        with opened(path, limits) as file:
-            yield pa.parquet.ParquetFile(
-                file, read_dictionary=list(codes), thrift_string_size_limit=_THRIFT_STRING_BYTES,
-                thrift_container_size_limit=_THRIFT_ITEMS,
-            )  # fmt: skip
+        yield
+        return
     except pa.ArrowNotImplementedError:
-        raise TableError(
-            f"a Parquet file must be of encodings that pyarrow reads: {shown} has another; write it anew with pyarrow"
-        ) from None
-    except (pa.ArrowException, EOFError, UnicodeDecodeError, OSError) as error:
+        reason = (
+            f"a file of {kind} must be of encodings that pyarrow reads: {shown} has another; write it anew with pyarrow"
+        )
+    except (*_BROKEN, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the disk, which the caller tells
             raise
-        raise TableError(
-            f"a Parquet file must be whole: {shown} is cut short or of another format; copy it again"
-        ) from None
+        reason = f"a file of {kind} must be whole: {shown} is cut short or of another format; copy or export it anew"
+    raise TableError(reason)
+
+
+@contextmanager
+def _parquet(path: Path, limits: SizeLimits, codes: Sequence[str] = ()) -> Iterator[Any]:
+    with _whole("Parquet", path), opened(path, limits) as file:
+        yield pa.parquet.ParquetFile(
+            file, read_dictionary=list(codes), thrift_string_size_limit=_THRIFT_STRING_BYTES,
+            thrift_container_size_limit=_THRIFT_ITEMS,
+        )  # fmt: skip
 
 
 def read_parquet(path: Path, kinds: pa.Schema, limits: SizeLimits, group: int) -> Iterator[Batch]:
@@ -161,51 +172,36 @@ def feather_kinds(path: Path, limits: SizeLimits) -> pa.Schema:
 def read_feather(path: Path, limits: SizeLimits) -> Iterator[Batch]:
     """The rows, once it is certain that no index in them points elsewhere."""
     shown, n_rows, n_bytes = f"path={str(path)!r}", 0, 0
-    with opened(path, limits) as file:
-        limits.refuse_over("bytes", sum(_bytes_of_messages(file, shown)), shown)
+    with opened(path, limits) as file, _whole("Feather", path):
+        limits.refuse_over("bytes", sum(_bytes_of_messages(file)), shown)
     with _feather(path, limits) as file:
         for batch in file:
             batch.validate(full=True)
             n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + sum(map(_written_out, batch.columns))
             limits.refuse_over("rows", n_rows, shown)
             limits.refuse_over("bytes", n_bytes, shown)
-            for start in range(0, batch.num_rows, ROWS):
-                rows = batch.slice(start, ROWS)
-                yield dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows
+            yield from in_batches([batch])
 
 
 @contextmanager
 def _feather(path: Path, limits: SizeLimits) -> Iterator[Any]:
-    with opened(path, limits) as file:
-        try:
-            # In the order of its messages, which were looked through, and not by its footer.
-            if file.read(8) != _FEATHER:
-                raise EOFError
-            yield pa.ipc.open_stream(file)
-        except (pa.ArrowException, EOFError, UnicodeDecodeError, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:  # of the disk, which the caller tells
-                raise
-            raise _no_feather(f"path={str(path)!r}") from None
+    with opened(path, limits) as file, _whole("Feather", path):
+        # In the order of its messages, which were looked through, and not by its footer.
+        if file.read(8) != _FEATHER:
+            raise EOFError
+        yield pa.ipc.open_stream(file)
 
 
-def _no_feather(shown: str) -> TableError:
-    return TableError(f"a Feather file must be whole: {shown} is cut short or of another format; copy it again")
-
-
-def _bytes_of_messages(file: Any, shown: str) -> Iterator[int]:
+def _bytes_of_messages(file: Any) -> Iterator[int]:
     """Bytes of the messages of a Feather file once they are uncompressed, as each of their parts says of itself.
 
     Arrow makes room for what is said, and refuses a part that holds another number of bytes.
     """
     if file.read(8) != _FEATHER:
-        raise _no_feather(shown)
-    try:
+        raise EOFError
+    with suppress(StopIteration):
         for message in pa.ipc.MessageReader.open_stream(file):
             yield _bytes_of_message(memoryview(message.metadata), message.body)
-    except StopIteration:
-        return
-    except (pa.ArrowException, struct.error, EOFError, IndexError, OSError):
-        raise _no_feather(shown) from None
 
 
 def _bytes_of_message(meta: memoryview, body: Any) -> int:
@@ -262,15 +258,17 @@ def excel_rows(path: Path, limits: SizeLimits) -> list[list[Any]]:
             "tables of .xlsx need python-calamine; install it (`pip install 'understudy-tables[excel]'`)"
         ) from None
     shown = f"path={str(path)!r}"
-    with opened(path, limits) as file:
+    with opened(path, limits) as file, _whole("Excel (.xlsx)", path):
         _refuse_expanding(file, limits, shown)
         file.seek(0)
         try:
             rows: list[list[Any]] = CalamineWorkbook.from_object(file).get_sheet_by_index(0).to_python()
-        except Exception as error:
-            if isinstance(error, MemoryError):
-                raise
-            raise _no_workbook(shown) from None
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever its reader meets, whose message may hold a cell
+            raise EOFError from None
+    if not rows:
+        raise TableError(f"a table needs a header row: {shown} is empty; add one")
     limits.refuse_over("rows", len(rows), shown)
     return [[_excel_cell(cell) for cell in row] for row in rows]
 
@@ -284,35 +282,28 @@ def _excel_cell(cell: Any) -> Any:
     return None if cell == "" else cell
 
 
-def _no_workbook(shown: str) -> TableError:
-    return TableError(f"an Excel file must be a whole .xlsx: {shown} is cut short or of another format; export it anew")
-
-
 def _refuse_expanding(file: Any, limits: SizeLimits, shown: str) -> None:
     """Refuse a workbook that would not fit: by the bytes of its parts, its cells, and the texts that these point at."""
     total, n_cells, longest, widest, last_row = 0, 0, 0, 0, 0
-    try:
-        with zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-        if not any(member.filename == "xl/workbook.xml" for member in members):
-            raise zipfile.BadZipFile
-        for member in members:
-            tail, unclosed = b"", 0
-            for block in _member(file, member):
-                total += len(block)
-                limits.refuse_over("bytes", total, shown)
-                head, _, rest = (tail + block).rpartition(b"<")
-                text, tail = (head, b"<" + rest) if head else (b"", tail + block)
-                *texts, after = _TEXT_END.split(text)
-                longest = max([longest, *(unclosed * (not i) + len(t) for i, t in enumerate(texts))])
-                unclosed = len(after) + (0 if texts else unclosed)
-                for tag in _CELL.finditer(text):
-                    n_cells += tag[1] == b"c"
-                    if (reference := _REFERENCE.search(tag[2])) is not None:
-                        last_row = max(last_row, int(reference[2]))
-                        widest = max(widest, _column_number(reference[1]))
-    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, UnicodeDecodeError):
-        raise _no_workbook(shown) from None
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+    if not any(member.filename == "xl/workbook.xml" for member in members):
+        raise EOFError
+    for member in members:
+        tail, unclosed = b"", 0
+        for block in _member(file, member):
+            total += len(block)
+            limits.refuse_over("bytes", total, shown)
+            head, _, rest = (tail + block).rpartition(b"<")
+            text, tail = (head, b"<" + rest) if head else (b"", tail + block)
+            *texts, after = _TEXT_END.split(text)
+            longest = max([longest, *(unclosed * (not i) + len(t) for i, t in enumerate(texts))])
+            unclosed = len(after) + (0 if texts else unclosed)
+            for tag in _CELL.finditer(text):
+                n_cells += tag[1] == b"c"
+                if (reference := _REFERENCE.search(tag[2])) is not None:
+                    last_row = max(last_row, int(reference[2]))
+                    widest = max(widest, _column_number(reference[1]))
     limits.refuse_over("columns", widest, shown)
     limits.refuse_over("rows", last_row, shown)
     dense = max(n_cells, widest * last_row) * _BYTES_OF_CELL
@@ -320,10 +311,7 @@ def _refuse_expanding(file: Any, limits: SizeLimits, shown: str) -> None:
 
 
 def _column_number(letters: bytes) -> int:
-    number = 0
-    for letter in letters:
-        number = 26 * number + letter - 64
-    return number
+    return reduce(lambda number, letter: 26 * number + letter - ord("A") + 1, letters, 0)
 
 
 def _member(file: Any, member: zipfile.ZipInfo) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ by Arrow, odd ones by the decoder of the kind, so that both mean the same.
 
 import datetime as dt
 import math
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
@@ -20,14 +21,18 @@ import pyarrow.compute as pc
 from synth.schema.kinds import Column
 from synth.schema.kinds.base import Part
 from synth.table import datetime_codec
-from synth.table.arrow import AGES, as_objects, as_one, from_arrow, is_text
-from synth.table.decode import INT64_MAX, Cells, Faults, decode
-from synth.table.faults import BIT, Fault
+from synth.table.decode import BIT, INT64_MAX, Cells, Fault, Faults, decode
 from synth.validation import is_plain
 
+AGES = (np.datetime64("-99999-01-01"), np.datetime64("99999-12-31"))
+"""Times beyond these are brought to them: they lie outside any bounds, which reach from the year 1 to 9999."""
+_DAY_MICROS = 24 * 3600 * 10**6
+_START = dt.datetime(1970, 1, 1)
+_DECIMAL = re.compile(r"(decimal(?:32|64|128|256))\((\d+), ?(-?\d+)\)\[pyarrow\]", re.ASCII)
 _DAY = "[12][0-9]{3}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
 _CLOCK = "(?:[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.][0-9]{1,6})?)?)?"
 # Narrower than what Arrow takes: its cast also reads 0x10, nan and inf, and its strptime makes March of 31 February.
+_NONE = "a^"  # no text at all
 _PLAIN_WHOLE = "^-?[0-9]{1,18}$"
 _PLAIN_REAL = "^-?(?:[0-9]{1,17}(?:[.][0-9]{0,17})?|[.][0-9]{1,17})(?:[eE][+-]?[0-9]{1,2})?$"
 _ZONE_PACKAGES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil", "pandas"})
@@ -41,22 +46,36 @@ def cast(
     `cells`: an Arrow array of any type, or Python objects as a NumPy array.
     `clamp`: bring what does not fit to the nearest bound, and an unlisted category of a measured list to missing.
     """
-    missing_texts = frozenset({"", *missing_texts})
-    if not isinstance(cells, np.ndarray):
-        if column.reads_digits and (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type)):
-            cells = _digits(cells, column)
-        if (typed := _typed(cells, column)) is not None:
-            values, bits = _decode(typed, column, clamp)
-            if typed.form == "time":  # missing, and yet there: beyond the calendar
-                bits = bits | np.where(typed.missing & cells.is_valid(), BIT[Fault.BOUNDS], np.uint16(0))
-            return _mark_missing(values, bits, column)
-        if (coded := _coded_texts(cells)) is not None:
-            values, bits = _cast_texts(coded.dictionary.cast(pa.string()), column, missing_texts, clamp)
-            return _mark_missing(*_take(values, bits, coded.indices), column)
-        cells = to_objects(cells)
-    different, codes = unlike(cells)
-    values, bits = _cast_objects(different, column, missing_texts, clamp)
-    return _mark_missing(*_take(values, bits, codes), column)
+    values, bits = _cast(cells, column, frozenset({"", *missing_texts}), clamp)
+    if not column.missing and (absent := is_null(values)).any():
+        # Missing where no cell may be is a fault, too, unless something else is wrong with the cell.
+        bits = bits | _flagged(absent & (bits == 0), BIT[Fault.MISSING])
+    return values, bits
+
+
+def _cast(cells: Any, column: Column, missing_texts: frozenset[str], clamp: bool) -> tuple[pa.Array, np.ndarray]:
+    if isinstance(cells, np.ndarray):
+        different, codes = unlike(cells)
+        return _take(*_cast_objects(different, column, missing_texts, clamp), codes)
+    if column.reads_digits and (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type)):
+        cells = _digits(cells, column)
+    if (typed := _typed(cells, column)) is not None:
+        values, bits = _decode(typed, column, clamp)
+        if typed.form == "time":  # missing, and yet there: beyond the calendar
+            bits = bits | _flagged(typed.missing & _numpy(cells.is_valid()), BIT[Fault.BOUNDS])
+        return values, bits
+    if (coded := _coded_texts(cells)) is not None:
+        values, bits = _cast_texts(coded.dictionary.cast(pa.string()), column, missing_texts, clamp)
+        return _take(values, bits, coded.indices)
+    return _cast(to_objects(cells), column, missing_texts, clamp)
+
+
+def _flagged(flags: np.ndarray, bit: np.uint16) -> np.ndarray:
+    return np.where(flags, bit, np.uint16(0))
+
+
+def _numpy(array: pa.Array) -> np.ndarray:
+    return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
 def pieces_of(cells: Any, part: Part, missing_texts: Iterable[str] = ()) -> Any:
@@ -73,7 +92,7 @@ def pieces_of(cells: Any, part: Part, missing_texts: Iterable[str] = ()) -> Any:
 
 def _digits(cells: pa.Array, column: Column) -> pa.Array:
     if pa.types.is_floating(cells.type):
-        cells = pa.array(cells.to_numpy(zero_copy_only=False).astype(np.float64), from_pandas=True)  # NaN is missing
+        cells = pa.array(_numpy(cells).astype(np.float64), from_pandas=True)  # NaN is missing
         whole = cells.cast(pa.int64(), safe=False).cast(pa.string())
         cells = pc.if_else(pc.equal(pc.round(cells), cells), whole, cells.cast(pa.string()))
     return pc.binary_join_element_wise(cells.cast(pa.string()), _tail(column), "")
@@ -83,27 +102,16 @@ def _tail(column: Column) -> str:
     return ".0" if column.format.endswith(".0") else ""
 
 
-def _mark_missing(values: pa.Array, bits: np.ndarray, column: Column) -> tuple[pa.Array, np.ndarray]:
-    """A cell that is missing where none may be is at fault, too, unless something else is wrong with it."""
-    if not column.missing and (absent := is_null(values)).any():
-        bits = bits | np.where(absent & (bits == 0), BIT[Fault.MISSING], np.uint16(0))
-    return values, bits
-
-
 def is_null(values: pa.Array) -> np.ndarray:
-    nulls: np.ndarray = pc.is_null(values).to_numpy(zero_copy_only=False)
     if pa.types.is_dictionary(values.type) and values.dictionary.null_count:
-        in_values = np.append(values.dictionary.is_null().to_numpy(zero_copy_only=False), True)
-        nulls = in_values[values.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-    return nulls
+        of_values = np.append(_numpy(values.dictionary.is_null()), True)
+        return np.asarray(of_values[_numpy(values.indices.fill_null(-1))])
+    return _numpy(pc.is_null(values))
 
 
 def _take(values: pa.Array, bits: np.ndarray, codes: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """Of distinct cells, those of the rows; texts stay a dictionary."""
-    if bits.any():
-        bits = np.append(bits, np.uint16(0))[codes.fill_null(len(bits)).to_numpy(zero_copy_only=False)]
-    else:
-        bits = fitting(len(codes))
+    bits = np.append(bits, np.uint16(0))[_numpy(codes.fill_null(len(bits)))] if bits.any() else fitting(len(codes))
     if pa.types.is_string(values.type):
         return pa.DictionaryArray.from_arrays(codes, values), bits
     return values.take(codes), bits
@@ -146,10 +154,9 @@ def _stamps(cells: pa.Array) -> Cells:
         values, zone = from_arrow(cells).to_numpy(), None
     else:
         unit, zone = cells.type.unit, cells.type.tz
-        values = cells.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).astype(f"datetime64[{unit}]")
-    missing = cells.is_null().to_numpy(zero_copy_only=False)
-    years = values.astype("datetime64[Y]").astype(np.int64) + 1970
-    missing = missing | np.isnat(values) | (years < dt.MINYEAR) | (years > dt.MAXYEAR)
+        values = _numpy(cells.cast(pa.int64()).fill_null(0)).astype(f"datetime64[{unit}]")
+    missing = _numpy(cells.is_null())
+    missing = missing | np.isnat(values) | ~_is_in_calendar(values.astype("datetime64[Y]").astype(np.int64) + 1970)
     if np.datetime_data(values.dtype)[0] != "ns":  # coarser units reach further than microseconds do
         first, last = (age.astype(values.dtype) for age in AGES)
         values = np.clip(np.where(missing, first, values), first, last)
@@ -162,8 +169,8 @@ def _typed(cells: pa.Array, column: Column) -> Cells | None:
     if is_number(column) or column.is_boolean:
         if column.is_span and (pa.types.is_duration(kind) or pa.types.is_time(kind)):
             micros = cells.cast(pa.time64("us") if pa.types.is_time(kind) else pa.duration("us"), safe=False)
-            counts = micros.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) // column.micros
-            return Cells("integer", counts, cells.is_null().to_numpy(zero_copy_only=False))
+            counts = _numpy(micros.cast(pa.int64()).fill_null(0)) // column.micros
+            return Cells("integer", counts, _numpy(cells.is_null()))
         return None if pa.types.is_temporal(kind) else typed_cells(cells)
     if column.is_time and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
         zoned = pa.types.is_timestamp(kind) and kind.tz is not None
@@ -173,13 +180,13 @@ def _typed(cells: pa.Array, column: Column) -> Cells | None:
 
 def typed_cells(cells: pa.Array) -> Cells | None:
     """An array of numbers, truth values or times as it is; `None` of any other."""
-    kind, missing = cells.type, cells.is_null().to_numpy(zero_copy_only=False)
+    kind, missing = cells.type, _numpy(cells.is_null())
     if pa.types.is_boolean(kind):
-        return Cells("boolean", cells.fill_null(False).to_numpy(zero_copy_only=False), missing)
+        return Cells("boolean", _numpy(cells.fill_null(False)), missing)
     if pa.types.is_integer(kind) and (kind != pa.uint64() or (pc.max(cells).as_py() or 0) <= INT64_MAX):
-        return Cells("integer", cells.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), missing)
+        return Cells("integer", _numpy(cells.fill_null(0)).astype(np.int64), missing)
     if pa.types.is_floating(kind):
-        reals = cells.to_numpy(zero_copy_only=False).astype(np.float64)
+        reals = _numpy(cells).astype(np.float64)
         return Cells("real", reals, missing | np.isnan(reals), digits=15 if kind.bit_width >= 64 else 6)
     return _stamps(cells) if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else None
 
@@ -188,10 +195,10 @@ def is_number(column: Column) -> bool:
     return column.is_number or column.holds_whole_numbers
 
 
-def _plain_form(column: Column) -> tuple[str, pa.DataType] | None:
-    """The texts that Arrow may read, and as what; `None`: all distinct texts are decoded."""
+def _plain_form(column: Column) -> tuple[str, pa.DataType]:
+    """The texts that Arrow may read, and as what; all others are decoded."""
     if column.has_own_texts:
-        return None
+        return _NONE, pa.string()
     if column.is_whole or column.holds_whole_numbers:
         return _PLAIN_WHOLE, pa.int64()
     if column.is_number:
@@ -200,38 +207,29 @@ def _plain_form(column: Column) -> tuple[str, pa.DataType] | None:
         return f"^{_DAY}$", pa.timestamp("us")
     if column.is_time and column.format is None and column.zone is None:
         return f"^{_DAY}{_CLOCK}$", pa.timestamp("us")
-    return None
+    return _NONE, pa.string()
 
 
 def _cast_texts(
     texts: pa.Array, column: Column, missing_texts: frozenset[str], clamp: bool
 ) -> tuple[pa.Array, np.ndarray]:
     """Distinct texts: plain ones by Arrow, the others by the decoder, one by one."""
-    absent = pc.is_in(texts, pa.array(sorted(missing_texts), pa.string())).to_numpy(zero_copy_only=False)
-    absent |= texts.is_null().to_numpy(zero_copy_only=False)
-    form, plain = _plain_form(column), np.zeros(len(texts), dtype=bool)
-    if form is not None:
-        plain = pc.match_substring_regex(texts, form[0]).fill_null(False).to_numpy(zero_copy_only=False) & ~absent
-    odd = as_objects(texts.filter(pa.array(~plain)).to_pylist())
-    values, bits = _decode_texts(odd, absent[~plain], column, clamp)
+    absent = _numpy(pc.is_in(texts, pa.array(sorted(missing_texts), pa.string()))) | _numpy(texts.is_null())
+    pattern, kind = _plain_form(column)
+    plain = _numpy(pc.match_substring_regex(texts, pattern).fill_null(False)) & ~absent
+    odd, absent = as_objects(texts.filter(pa.array(~plain)).to_pylist()), absent[~plain]
+    # Texts with a NUL or half a surrogate pair are missing, and at fault: to pandas what follows a NUL is nothing.
+    wrong = np.array([not a and not is_plain(text) for text, a in zip(odd, absent, strict=True)], dtype=bool)
+    values, bits = _decode(Cells("text", odd, absent | wrong), column, clamp)
+    bits = bits | _flagged(wrong, _unreadable(column))
     if not plain.any():
         return values, bits
-    typed = _typed(pc.cast(texts.filter(pa.array(plain)), form[1]), column) if form is not None else None
-    assert typed is not None
+    typed: Any = _typed(pc.cast(texts.filter(pa.array(plain)), kind), column)
     plain_values, plain_bits = _decode(typed, column, clamp)
     order = np.empty(len(texts), dtype=np.int64)
     order[plain], order[~plain] = np.arange(len(plain_values)), len(plain_values) + np.arange(len(values))
     both = pa.concat_arrays([plain_values, values.cast(plain_values.type)])
     return both.take(pa.array(order)), np.concatenate([plain_bits, bits])[order]
-
-
-def _decode_texts(texts: np.ndarray, absent: np.ndarray, column: Column, clamp: bool) -> tuple[pa.Array, np.ndarray]:
-    """Texts with a NUL or half a surrogate pair are missing, and at fault: to pandas what follows a NUL is nothing."""
-    wrong = np.fromiter(
-        (not a and not is_plain(text) for text, a in zip(texts, absent, strict=True)), dtype=bool, count=len(texts)
-    )
-    values, bits = _decode(Cells("text", texts, absent | wrong), column, clamp)
-    return values, bits | np.where(wrong, _unreadable(column), np.uint16(0))
 
 
 def _unreadable(column: Column) -> np.uint16:
@@ -299,19 +297,22 @@ def _cast_objects(
     cells: Sequence[Any], column: Column, missing_texts: frozenset[str], clamp: bool
 ) -> tuple[pa.Array, np.ndarray]:
     """Distinct Python objects, each as if it were alone; what no table holds is missing and at fault."""
-    absent = np.fromiter((isinstance(c, str) and str(c) in missing_texts for c in cells), dtype=bool, count=len(cells))
-    read: list[Any]
-    if column.is_time:
-        read, form = [None if a else _moment(c) for c, a in zip(cells, absent, strict=True)], "moments"
-    else:
-        read, form = [None if a else cell_text(c, column) for c, a in zip(cells, absent, strict=True)], "text"
+    absent = np.array([isinstance(cell, str) and str(cell) in missing_texts for cell in cells], dtype=bool)
+    read = [None if a else _read(cell, column) for cell, a in zip(cells, absent, strict=True)]
+    missing = np.array([value is None for value in read], dtype=bool)
+    form: Any = "moments" if column.is_time else "text"
+    values, bits = _decode(Cells(form, as_objects(read), missing), column, clamp)
+    return values, bits | _flagged(missing & ~absent, _unreadable(column))
+
+
+def _read(cell: Any, column: Column) -> Any:
+    if isinstance(cell, str):
+        return _plain_text(cell)
     if column.reads_digits or column.has_own_texts:  # as in a typed column: a text of the number might say another
-        tail = _tail(column) if column.is_time else None
-        numbers = [None if a else _number(c) for c, a in zip(cells, absent, strict=True)]
-        read = [r if n is None else n if tail is None else f"{n}{tail}" for r, n in zip(read, numbers, strict=True)]
-    missing = np.fromiter((r is None for r in read), dtype=bool, count=len(cells))
-    values, bits = _decode(Cells(form, as_objects(read), missing), column, clamp)  # type: ignore[arg-type]
-    return values, bits | np.where(missing & ~absent, _unreadable(column), np.uint16(0))
+        number = _number(cell)
+        if number is not None:
+            return f"{number}{_tail(column)}" if column.is_time else number
+    return _moment(cell) if column.is_time else cell_text(cell, column)
 
 
 def cell_text(cell: Any, column: Column) -> str | None:
@@ -370,39 +371,119 @@ def _number(cell: Any) -> int | float | None:
     return int(real) if math.isfinite(real) and real.is_integer() and abs(real) < 2.0**63 else real
 
 
-def _moment(cell: Any) -> str | dt.datetime | None:
-    """A text or a datetime to the microsecond; `None` for anything else."""
+def _moment(cell: Any) -> dt.datetime | None:
+    """A day or time as a datetime to the microsecond; `None` for anything else, and for what is beyond the calendar."""
     kind = type(cell)
-    if issubclass(kind, str):
-        return _plain_text(cell)
-    if kind is pd.Timestamp or issubclass(kind, np.datetime64):
-        return _of_timestamp(cell) if kind is pd.Timestamp else _of_stamp(cell)
     if kind is dt.date:
         return dt.datetime.combine(cell, dt.time())
-    if kind is dt.datetime and cell.tzinfo is None:
-        moment: dt.datetime = cell.replace(fold=0)  # a typed column of times cannot tell the second of two equal hours
-        return moment
-    with suppress(OverflowError):  # beyond the calendar
-        if kind is dt.datetime and _is_known(cell.tzinfo) and cell.astimezone(dt.UTC):
+    zone = cell.tzinfo if kind in (dt.datetime, pd.Timestamp) else None
+    if zone is not None and type(zone).__module__.split(".")[0] not in _ZONE_PACKAGES:
+        return None
+    if kind is pd.Timestamp or issubclass(kind, np.datetime64):
+        return _of_stamp(cell.to_datetime64() if kind is pd.Timestamp else cell, zone)
+    if kind is dt.datetime and zone is None:
+        # A typed column of times cannot tell the second of two equal hours.
+        return cell.replace(fold=0)  # type: ignore[no-any-return]
+    with suppress(OverflowError):
+        if kind is dt.datetime and cell.astimezone(dt.UTC):
             return cell  # type: ignore[no-any-return]
     return None
 
 
-def _of_stamp(stamp: np.datetime64) -> dt.datetime | None:
-    if np.isnat(stamp) or not dt.MINYEAR <= int(stamp.astype("datetime64[Y]").astype(np.int64)) + 1970 <= dt.MAXYEAR:
+def _of_stamp(stamp: np.datetime64, zone: Any) -> dt.datetime | None:
+    """The moment of a time of NumPy, whose year is that of UTC, as a typed column holds it."""
+    if np.isnat(stamp) or not _is_in_calendar(stamp.astype("datetime64[Y]").astype(np.int64) + 1970):
         return None
     moment: dt.datetime = stamp.astype("datetime64[us]").item()
-    return moment
+    return moment if zone is None else datetime_codec.in_zone(moment, zone)
 
 
-def _of_timestamp(stamp: pd.Timestamp) -> dt.datetime | None:
-    """The same moment as a typed column holds it: its year is that of UTC."""
-    zone = stamp.tzinfo
-    if zone is not None and not _is_known(zone):
-        return None
-    moment = _of_stamp(stamp.to_datetime64())
-    return moment if moment is None or zone is None else datetime_codec.in_zone(moment, zone)
+def _is_in_calendar(years: Any) -> Any:
+    return (years >= dt.MINYEAR) & (years <= dt.MAXYEAR)
 
 
-def _is_known(zone: Any) -> bool:
-    return type(zone).__module__.split(".")[0] in _ZONE_PACKAGES
+def from_arrow(column: Any) -> pd.Series:
+    """A column of Arrow as pandas, without loss: whole numbers stay whole and days become times."""
+    if isinstance(column, pa.Array):
+        column = pa.chunked_array([column])
+    kind = column.type
+    if pa.types.is_date(kind) or pa.types.is_time(kind):
+        return _days(column) if pa.types.is_date(kind) else _clocks(column)
+    if pa.types.is_null(kind):
+        return pd.Series([None] * len(column), dtype=object)
+    if column.null_count and (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        name = "boolean" if pa.types.is_boolean(kind) else str(kind).replace("int", "Int").replace("uI", "UI")
+        dtype: Any = pd.api.types.pandas_dtype(name)
+        return pd.Series(dtype.__from_arrow__(column))
+    if pa.types.is_dictionary(kind) and not is_text(kind.value_type):
+        return from_arrow(column.cast(kind.value_type))
+    try:
+        series: pd.Series = column.to_pandas()
+    except (pa.ArrowException, UnicodeDecodeError):
+        return _decoded(column)
+    return series
+
+
+def as_frame_column(column: Any) -> pd.Series:
+    """A column of Arrow as a frame keeps it: as `from_arrow`, but for decimals, whose type is that of Arrow."""
+    if pa.types.is_decimal(column.type):
+        return pd.Series(pd.arrays.ArrowExtensionArray(column))
+    return from_arrow(column)
+
+
+def dtype_of(text: str) -> Any:
+    """The dtype of a name, also of decimals, which pandas writes so and does not read.
+
+    >>> dtype_of("decimal128(10, 2)[pyarrow]").pyarrow_dtype.scale
+    2
+    """
+    digits = _DECIMAL.fullmatch(text)
+    if digits is None:
+        return pd.api.types.pandas_dtype(text)
+    try:
+        return pd.ArrowDtype(getattr(pa, digits[1])(int(digits[2]), int(digits[3])))
+    except (AttributeError, ValueError):  # more digits than there are, or than this version of Arrow has
+        raise TypeError(text) from None
+
+
+def _decoded(column: Any) -> pd.Series:
+    """Texts that are not all UTF-8: what is not becomes half surrogate pairs, which no reader takes for text."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    wide = pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary()
+    texts = [None if cell is None else cell.decode(errors="surrogateescape") for cell in column.cast(wide).to_pylist()]
+    return pd.Series(texts, dtype=object)
+
+
+def _days(column: Any) -> pd.Series:
+    """Days of Arrow as times; those that microseconds do not reach are brought to the ages."""
+    unit = "D" if pa.types.is_date32(column.type) else "ms"
+    counts = column.cast(pa.int32() if unit == "D" else pa.int64()).fill_null(0).to_numpy().astype(np.int64)
+    first, last = (age.astype(f"datetime64[{unit}]").astype(np.int64) for age in AGES)
+    stamps = np.clip(counts, first, last).astype(f"datetime64[{unit}]").astype("datetime64[us]")
+    stamps[column.is_null().to_numpy()] = np.datetime64("NaT", "us")
+    return pd.Series(stamps)
+
+
+def _clocks(column: Any) -> pd.Series:
+    """Times of day of Arrow as Python's, to the microsecond; missing where there is no such time."""
+    kind = column.type
+    counts = column.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64()).to_pylist()
+    steps = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+    micros = [None if count is None else count * 10**6 // steps for count in counts]
+    clocks = [None if m is None or not 0 <= m < _DAY_MICROS else _START + dt.timedelta(microseconds=m) for m in micros]
+    return pd.Series([None if clock is None else clock.time() for clock in clocks], dtype=object)
+
+
+def is_text(kind: Any) -> bool:
+    """True if an Arrow type holds texts, one by one."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def as_objects(cells: Any) -> np.ndarray:
+    """Python objects as a NumPy array of objects."""
+    return np.array([*cells, None], dtype=object)[:-1]  # without the last, numpy might make an array of texts
+
+
+def as_one(array: Any) -> Any:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

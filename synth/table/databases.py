@@ -15,10 +15,10 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from synth.errors import MissingExtra, PlaceError, TableError, UnderstudyError, raise_alone
-from synth.table.arrow import as_objects
+from synth.table.cast import as_objects
 from synth.table.files import Files
-from synth.table.text_files import ROWS, Batch
-from synth.url import ESCAPES, MARKS, split
+from synth.table.text_files import ROWS, Batch, in_batches
+from synth.validation import ESCAPES, MARKS, split_address
 
 FILE_SCHEMES = ("duckdb", "sqlite")  # databases that are a file
 FORMS = 'a table in a database is named like "postgresql://host/database#table" or "duckdb:///data/clinic.db#visits"'
@@ -57,7 +57,7 @@ def parse_address(text: str) -> Address:
     """
     scheme, _, rest = text.partition("#")[0].partition("://")
     is_file = scheme in FILE_SCHEMES and rest.startswith("/") and Path(rest.partition("?")[0]).is_file()
-    parts = split(text, is_file=is_file)
+    parts = split_address(text, is_file=is_file)
     if parts is None:
         raise TableError(
             f"the address of the table cannot be read; {FORMS}, and {ESCAPES}; parameters stand behind a '?' before "
@@ -122,7 +122,7 @@ def _read_duckdb(address: Address, n: int) -> Iterator[Any]:
     with duckdb.connect(address.path, read_only=True) as connection:
         rows = connection.execute(f"SELECT * FROM {_quoted(address.table)}")  # noqa: S608
         yield [description[0] for description in rows.description]
-        yield from _batches(rows.to_arrow_reader(n)) if n else ()
+        yield from in_batches(rows.to_arrow_reader(n)) if n else ()
 
 
 def _read_ibis(address: Address, n: int) -> Iterator[Any]:
@@ -131,28 +131,18 @@ def _read_ibis(address: Address, n: int) -> Iterator[Any]:
     try:
         connection = ibis.connect(_patient(address.url))
     except ImportError:
-        reason: Exception = MissingExtra(
-            f"tables of scheme={address.scheme!r} need libraries that are not installed; install them "
-            f"(`pip install 'ibis-framework[{address.scheme}]'`)"
-        )
+        need = f"tables of scheme={address.scheme!r} need libraries that are not installed; install them "
+        raise_alone(MissingExtra(f"{need}(`pip install 'ibis-framework[{address.scheme}]'`)"))
     except ValueError:  # its message holds the address
-        reason = TableError(f"the table at {address.shown!r} has no backend: scheme={address.scheme!r}; {FORMS}")
-    else:
-        reason = StopIteration()
-    if not isinstance(reason, StopIteration):
-        raise reason
+        reason = f"the table at {address.shown!r} has no backend: scheme={address.scheme!r}; {FORMS}"
+        raise_alone(TableError(reason))
     try:
         schema, dot, name = address.table.partition(".")
         rows = connection.table(name if dot else schema, database=schema if dot else None)
         yield list(rows.columns)
-        yield from _batches(connection.to_pyarrow_batches(rows, chunk_size=n)) if n else ()
+        yield from in_batches(connection.to_pyarrow_batches(rows, chunk_size=n)) if n else ()
     finally:
         connection.disconnect()
-
-
-def _batches(reader: Any) -> Iterator[Batch]:
-    for batch in reader:
-        yield dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows
 
 
 def _patient(url: str) -> str:
@@ -172,6 +162,8 @@ _NO_TABLE = (
     "there is no such table; check the name after # in the address: what stands before its first dot is read as the "
     "name of a schema"
 )
+_UNREACHED = f"the server cannot be reached or refused user or password; check address, user and server, {_AGAIN}"
+_LOST = f"the connection was lost; check server and network, {_AGAIN}"
 _POSTGRES = {
     "28": "the server does not let this user in; check user and password",
     "3D": "the server has no such database; check the address",
@@ -179,11 +171,9 @@ _POSTGRES = {
     "42P01": _NO_TABLE,
     "53": f"the server has no room for another connection or query; wait, {_AGAIN}",
     "57": f"the server was stopped or ended the query; start it, {_AGAIN}",
-    "08": f"the connection was lost; check server and network, {_AGAIN}",
+    "08": _LOST,
     "22": "a cell cannot be read there as its column's kind; correct the column, or read it through a view",
 }
-_UNREACHED = f"the server cannot be reached or refused user or password; check address, user and server, {_AGAIN}"
-_LOST = f"the connection was lost; check server and network, {_AGAIN}"
 _NAMED = {
     "TableNotFound": _NO_TABLE,
     "CatalogException": _NO_TABLE,
@@ -201,42 +191,41 @@ def told(shown: str) -> Iterator[None]:
     _quiet.on = True
     try:
         yield
-        return
     except (UnderstudyError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 - of any driver
         if str(error) == "Query interrupted":  # DuckDB's error of Ctrl-C
             raise KeyboardInterrupt from None
         reason = _reason(error)
+        kind = PlaceError if _AGAIN in reason else TableError
+        raise_alone(kind(f"the table at {shown!r} cannot be read: {reason}"))
     finally:
         _quiet.on = False
-    kind = PlaceError if _AGAIN in reason else TableError
-    raise_alone(kind(f"the table at {shown!r} cannot be read: {reason}"))
 
 
 def _reason(error: Exception) -> str:
-    kind, text = type(error).__name__, str(error)
-    if type(error).__module__.split(".")[0] == "psycopg":
+    kind = type(error)
+    if kind.__module__.split(".")[0] == "psycopg":
         return _of_a_server(error)
     if isinstance(error, ConnectionError):
         return _LOST
     if isinstance(error, sqlite3.Error):
         known = {"no such table": _NO_TABLE, "locked": _NAMED["IOException"]}
-        if isinstance(error, sqlite3.OperationalError):
-            known[""] = "SQLite refused the query; check the table or view there"
-        return next((r for part, r in known.items() if part in text), "it is no SQLite database, or is damaged; export "
-                    "it anew")  # fmt: skip
-    return _NAMED.get(kind, f"the backend refused it ({kind}); check the table there")
+        refused = "SQLite refused the query; check the table or view there"
+        damaged = "it is no SQLite database, or is damaged; export it anew"
+        otherwise = refused if isinstance(error, sqlite3.OperationalError) else damaged
+        return next((reason for part, reason in known.items() if part in str(error)), otherwise)
+    return _NAMED.get(kind.__name__, f"the backend refused it ({kind.__name__}); check the table there")
 
 
 def _of_a_server(error: BaseException) -> str:
-    state = getattr(error, "sqlstate", None)
-    if type(error).__name__ == "ProgrammingError" and state is None:
+    state, kind = getattr(error, "sqlstate", None), type(error).__name__
+    if state is not None:
+        known = (_POSTGRES[key] for key in (state, state[:2]) if key in _POSTGRES)
+        return next(known, f"the server refused the query (SQLSTATE {state}); ask whoever runs it")
+    if kind == "ProgrammingError":
         return "the driver does not know a parameter of the address; correct it"
-    if state is None:
-        # The driver names the connection in errors of connecting alone; it has no SQLSTATE in others where the network
-        # or the server is gone.
-        connecting = getattr(error, "pgconn", None) is not None or type(error).__name__ == "ConnectionTimeout"
-        return _UNREACHED if connecting else _LOST
-    known = (_POSTGRES[key] for key in (state, state[:2]) if key in _POSTGRES)
-    return next(known, f"the server refused the query (SQLSTATE {state}); ask whoever runs it")
+    # The driver names the connection in errors of connecting alone; it has no SQLSTATE in others where the network or
+    # the server is gone.
+    connecting = getattr(error, "pgconn", None) is not None or kind == "ConnectionTimeout"
+    return _UNREACHED if connecting else _LOST

@@ -12,7 +12,7 @@ import pandas as pd
 
 from synth.schema.kinds import Column
 from synth.schema.kinds.moments import filled, is_bare_number, read_as, write_as
-from synth.table.faults import Fault
+from synth.table.decode import Fault
 
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 ISO_DATETIME = re.compile(

@@ -3,18 +3,16 @@
 import glob
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
-from synth.errors import PlaceError, TableError
+from synth.errors import TableError
 from synth.table import binary_files, text_files
-from synth.table.arrow import as_objects
-from synth.table.limits import IN_PARTS, SizeLimits
-from synth.table.text_files import Batch
+from synth.table.cast import as_objects
+from synth.table.text_files import IN_PARTS, Batch, SizeLimits
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet", ".feather", ".arrow", ".xlsx")
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # suffixes of the files that are written
@@ -38,18 +36,14 @@ def open_files(path: Path, limits: SizeLimits = IN_PARTS) -> Files:
     parts = list(files.parts)
     for other in others:
         more = _open(other, limits)
-        names = (n for n in dict.fromkeys((*files.names, *more.names)) if _differs(n, files, more))
-        if (name := next(names, None)) is not None:
-            raise TableError(
-                f"the files of a table have the same columns and types: path={str(other)!r} and the first differ in "
-                f"column={name!r}; export them anew, all alike"
-            )
+        for name in dict.fromkeys((*files.names, *more.names)):
+            if files.names.count(name) != more.names.count(name) or files.kinds.get(name) != more.kinds.get(name):
+                raise TableError(
+                    f"the files of a table have the same columns and types: path={str(other)!r} and the first differ "
+                    f"in column={name!r}; export them anew, all alike"
+                )
         parts += more.parts
-    return Files(files.names, tuple(parts), files.kinds, files.notes)
-
-
-def _differs(name: str, files: Files, more: Files) -> bool:
-    return files.names.count(name) != more.names.count(name) or files.kinds.get(name) != more.kinds.get(name)
+    return replace(files, parts=tuple(parts))
 
 
 def list_files(path: Path) -> list[Path]:
@@ -58,7 +52,9 @@ def list_files(path: Path) -> list[Path]:
     if "\0" in str(path):
         raise TableError(f"a path holds no NUL character: {shown} does; check the name")
     if path.is_dir():
-        named = sorted(p for p in path.rglob("*") if _suffix(p) is not None and not _is_hidden(p, path))
+        # Hidden ones are what writers leave beside those of a table: unfinished, or about them.
+        below = {p: p.relative_to(path).parts for p in path.rglob("*") if _suffix(p) is not None}
+        named = sorted(p for p, parts in below.items() if not any(part.startswith((".", "_")) for part in parts))
     elif any(mark in str(path) for mark in "*?[") and not path.exists():
         named = sorted(Path(name) for name in glob.glob(str(path), recursive=True) if _suffix(Path(name)) is not None)  # noqa: PTH207
     else:
@@ -73,11 +69,6 @@ def list_files(path: Path) -> list[Path]:
             f"the files of one table have one suffix: {shown} has several; convert them, or name a pattern"
         )
     return files
-
-
-def _is_hidden(path: Path, folder: Path) -> bool:
-    """True if writers leave the file beside those of a table: unfinished, or about them."""
-    return any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
 
 
 def _suffix(path: Path) -> str | None:
@@ -121,7 +112,7 @@ def _untyped(path: Path, suffix: str, limits: SizeLimits) -> tuple[list[str], Pa
         names = text_files.json_names(path, limits)
         return names, partial(text_files.read_json_lines, path, names, limits), ()
     if suffix == ".xlsx":
-        header = ["" if name is None else str(name) for name in _excel(path, limits)[0]]
+        header = ["" if name is None else str(name) for name in binary_files.excel_rows(path, limits)[0]]
         names = name_leading(header)
         read = partial(_read_excel, path, names, limits)
     else:
@@ -137,15 +128,8 @@ def _untyped(path: Path, suffix: str, limits: SizeLimits) -> tuple[list[str], Pa
     return names, read, (note,) if names != header else ()
 
 
-def _excel(path: Path, limits: SizeLimits) -> list[list[Any]]:
-    rows = binary_files.excel_rows(path, limits)
-    if not rows:
-        raise TableError(f"a table needs a header row: path={str(path)!r} is empty; add one")
-    return rows
-
-
 def _read_excel(path: Path, names: Sequence[str], limits: SizeLimits) -> Iterator[Batch]:
-    _, *rows = _excel(path, limits)
+    _, *rows = binary_files.excel_rows(path, limits)
     yield {name: as_objects(row[i] for row in rows) for i, name in enumerate(names)}, len(rows)
 
 
@@ -167,18 +151,12 @@ def _explained(part: Part, path: Path) -> Iterator[Batch]:
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """A block in which errors of the system are told in a sentence."""
+    shown = f"path={str(path)!r}"
     try:
         yield
-    except IsADirectoryError:
-        reason = TableError(f"a table must be a file: path={str(path)!r} is a folder; name a file in it")
-    except FileNotFoundError:
-        reason = TableError(f"there is no table at path={str(path)!r}; check the name")
-    except PermissionError:
-        reason = TableError(f"the table at path={str(path)!r} may not be read; change its permissions")
-    except PlaceError:
-        raise
-    except OSError:
-        reason = TableError(f"the table at path={str(path)!r} cannot be read; check the name and the disk")
-    else:
         return
-    raise reason from None
+    except FileNotFoundError:
+        reason = f"there is no table at {shown}; check the name"
+    except OSError as error:
+        reason = f"the table at {shown} cannot be read ({error.strerror}); check its permissions and the disk"
+    raise TableError(reason)

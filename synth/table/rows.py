@@ -1,7 +1,7 @@
 """Rows in the canonical form of a schema, read in chunks as often as asked: what fits and evaluations count."""
 
 import datetime as dt
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -11,13 +11,11 @@ import pandas as pd
 import pyarrow as pa
 
 from synth.schema import Schema
-from synth.table.arrow import as_one
-from synth.table.cast import fitting
-from synth.table.chunk import Chunk
-from synth.table.conforming import Outside, of_names, refuse, violation_of, violations_of
-from synth.table.faults import GUESSED, Fault, faults_in
+from synth.table.cast import as_one, fitting
+from synth.table.conforming import Outside, matching, refuse, violation_of, violations_of
+from synth.table.decode import GUESSED, Fault, faults_in
 from synth.table.spool import Spool
-from synth.table.table import Table
+from synth.table.table import Chunk
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +34,10 @@ class _StoredChunk:
 
     def read(self, names: Iterable[str]) -> Chunk:
         columns = {name: self.spool.read(self.columns[name]) for name in names}
-        return Chunk(columns, {name: self._faults(name) for name in columns}, self.n)
-
-    def _faults(self, name: str) -> np.ndarray:
-        if name not in self.faults:
-            return fitting(self.n)
-        return np.asarray(self.spool.read(self.faults[name]))
+        faults = {
+            n: np.asarray(self.spool.read(self.faults[n])) if n in self.faults else fitting(self.n) for n in columns
+        }
+        return Chunk(columns, faults, self.n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,14 +60,14 @@ class Rows:
         `other`: the rows are others than those a schema was proposed from: what that guessed refuses none of them.
         """
         allowed = GUESSED if other and schema.status == "inferred" else ()
-        if isinstance(source, cls) and source._is_under(schema):
-            return source.under(schema)  # whoever read them has said what is done where a cell does not fit
         if isinstance(source, cls):
-            chunks, folder = source._cast(schema), folder or source.folder
+            same = all(source.schema.columns.get(name) == schema.columns[name] for name in schema.kept)
+            if same and {*schema.kept} <= {*source.stored[0].columns}:
+                return source.under(schema)  # whoever read them has said what is done where a cell does not fit
+            chunks: Iterator[Chunk] = (Chunk.of(chunk.columns, chunk.n, schema) for chunk in source.chunks())
+            folder = folder or source.folder
         else:
-            table = Table.of(source)
-            refuse(of_names(table.names, schema, extra=outside == "refuse"))
-            chunks = table.chunks(schema)
+            chunks = matching(source, schema, extra=outside == "refuse").chunks(schema)
         rows = cls.from_chunks(_fitting(chunks, schema, allowed) if outside == "refuse" else chunks, schema, folder)
         names = [name for name in schema.kept if schema.columns[name].is_identifier and name != schema.entity]
         repeated = [violation_of(name, Fault.REPEATED, schema) for name in names]
@@ -170,15 +166,6 @@ class Rows:
         """The same rows, read under the schema with its measured domains."""
         return replace(self, schema=schema)
 
-    def _cast(self, schema: Schema) -> Iterator[Chunk]:
-        """The rows cast once more, to other columns of the same names."""
-        return (Chunk.of(chunk.columns, chunk.n, schema) for chunk in self.chunks())
-
-    def _is_under(self, schema: Schema) -> bool:
-        """True if cells of another schema are those of these rows."""
-        same = (self.schema.columns.get(name) == schema.columns[name] for name in schema.kept)
-        return {*schema.kept} <= {*self.stored[0].columns} and all(same)
-
 
 def _fitting(chunks: Iterable[Chunk], schema: Schema, allowed: Container[Fault]) -> Iterator[Chunk]:
     for chunk in chunks:
@@ -197,3 +184,39 @@ def _arrow(series: pd.Series) -> pa.Array:
     codes, distinct = pd.factorize(texts)
     indices = pa.array(codes.astype(np.int32), mask=codes < 0)
     return pa.DictionaryArray.from_arrays(indices, pa.array(distinct, pa.string()))
+
+
+def observe(schema: Schema, *tables: pd.DataFrame | Rows) -> Schema:
+    """The schema with bounds and categories read off the tables wherever they are to be measured.
+
+    What comes out tells values of single rows. It is never for a private fit, which measures under its budget.
+    `tables`: *Sensitive*. In canonical form under it.
+    """
+    observed = {name: _observed(schema.columns[name], _present(name, tables)) for name in schema.measured}
+    return schema.model_copy(update={"columns": {**schema.columns, **observed}}) if observed else schema
+
+
+def _present(name: str, tables: Sequence[pd.DataFrame | Rows]) -> Iterator[pd.Series]:
+    """The present values of a column, some at a time."""
+    for table in tables:
+        for frame in [table] if isinstance(table, pd.DataFrame) else table.frames(name):
+            yield frame[name].dropna()
+
+
+def _observed(column: Any, parts: Iterator[pd.Series]) -> Any:
+    if column.is_categorical:
+        plain: type[Any] = int if column.holds_whole_numbers else str
+        known = sorted({plain(value) for part in parts for value in part.unique()})
+        change = {"categories": tuple(known), "measure": False, "whole_numbers": False}
+        return column.model_copy(update=change if known else {**change, "missing": True})
+    ends = [(filled.min(), filled.max()) for filled in (_in_utc(part) for part in parts if len(part))]
+    if not ends:
+        middle = min(max(column.value_at(0.0), column.bounds[0]), column.bounds[1])  # zero, or 1970
+        return column.model_copy(update={"bounds": (middle, middle), "missing": True, "measure": False})
+    bounds = min(low for low, _ in ends), max(high for _, high in ends)
+    return column.model_copy(update={"bounds": tuple(column.plain(end) for end in bounds), "measure": False})
+
+
+def _in_utc(part: pd.Series) -> pd.Series:
+    """Times of a zone on the clock of UTC, which shows a year of the calendar wherever bounds do."""
+    return part.dt.tz_convert("UTC") if isinstance(part.dtype, pd.DatetimeTZDtype) else part

@@ -36,18 +36,16 @@ class Spool:
         self._n_bytes = 0
 
     def add(self, array: pa.Array) -> int:
+        self._arrays.append(array)
+        self._n_bytes += array.nbytes + (array.dictionary.nbytes if isinstance(array, pa.DictionaryArray) else 0)
         if self._file is None:
-            self._arrays.append(array)
-            self._n_bytes += array.nbytes + (array.dictionary.nbytes if isinstance(array, pa.DictionaryArray) else 0)
             if self._n_bytes <= MOST_IN_MEMORY:
                 return len(self._arrays) - 1
-            self._file, arrays = nameless_file(_folder(self.folder)), self._arrays
-            self._arrays = []
+            self._file = nameless_file(_folder(self.folder))
             weakref.finalize(self, self._file.close)
-            for each in arrays:
-                self._write(each)
-        else:
-            self._write(array)
+        for each in self._arrays:
+            self._write(each)
+        self._arrays.clear()
         return len(self._places) - 1
 
     def read(self, number: int) -> pa.Array:

@@ -1,35 +1,94 @@
-"""CSV and JSON lines, strictly and as text: what a cell stands for is told by its column's kind."""
+"""CSV and JSON lines, strictly and as text: what a cell stands for is told by its column's kind.
+
+Whoever offers a file may mean harm, or have erred by a zero: its size is limited, whatever its format.
+"""
 
 import codecs
 import csv
 import gzip
 import json
+import os
 import re
+import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 
 from synth.errors import TableError
-from synth.table.arrow import as_one
-from synth.table.limits import SizeLimits, opened
+from synth.table.cast import as_one
 from synth.validation import is_plain
+
+MAX_BYTES = 8 << 30  # of any table that is held in memory, uncompressed
+MAX_ROWS = 1 << 31
+MAX_COLUMNS = 20_000
+
+TIMES = 20  # the factor by which a table may need more than the training table beside it
+LEAST_BYTES, LEAST_ROWS, LEAST_COLUMNS = 64 << 20, 1_000_000, 2_000
+"""The allowance of a table, however small the training table is."""
+
+
+@dataclass(frozen=True)
+class SizeLimits:
+    n_bytes: int = MAX_BYTES
+    n_rows: int = MAX_ROWS
+    n_columns: int = MAX_COLUMNS
+
+    @classmethod
+    def beside(cls, train: pd.DataFrame, n_rows: int | None = None) -> Self:
+        """For a table that claims to be like this one: `TIMES` what it needs, and no less than the least.
+        `n_rows`: the rows of the table that `train` is a sample of; `None`: it is whole.
+        """
+        n_rows = len(train) if n_rows is None else n_rows
+        n_bytes = TIMES * int(train.memory_usage(index=False, deep=True).sum() * n_rows / max(len(train), 1))
+        return cls(
+            min(MAX_BYTES, max(LEAST_BYTES, n_bytes)),
+            min(MAX_ROWS, max(LEAST_ROWS, TIMES * n_rows)),
+            min(MAX_COLUMNS, max(LEAST_COLUMNS, TIMES * train.shape[1])),
+        )
+
+    def refuse_over(self, what: str, n: int, shown: str) -> None:
+        limit = {"bytes": self.n_bytes, "rows": self.n_rows, "columns": self.n_columns}[what]
+        if n <= limit:
+            return
+        unit = "bytes once it is uncompressed" if what == "bytes" else what
+        remedy = "leave out columns that the schema does not name" if what == "columns" else "offer fewer rows"
+        raise TableError(f"a table may have {limit:,} {unit} here: {shown} has more; {remedy}")
+
+
+NO_MORE = SizeLimits()  # for a table whose owner is trusted, and that is held in memory
+IN_PARTS = SizeLimits(n_bytes=1 << 62, n_rows=1 << 62)  # for one that is read some rows at a time
+
+
+@contextmanager
+def opened(path: Path, limits: SizeLimits) -> Iterator[BufferedReader]:
+    """A file that is one, open for reading from its start, which did not change until the block ended."""
+    shown = f"path={str(path)!r}"
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer is not waited for
+    before = os.fstat(handle)
+    if not stat.S_ISREG(before.st_mode):
+        os.close(handle)
+        raise TableError(f"a table must be a file on a disk: {shown} is a pipe or a device; save it as a file")
+    with os.fdopen(handle, "rb") as file:
+        limits.refuse_over("bytes", before.st_size, shown)
+        yield file
+        after = os.fstat(handle)
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise TableError(f"a table must stay as it is while it is read: {shown} changed; wait until it is written")
+
 
 ROWS = 1 << 18  # rows that are worked on at once
 HEADER_BYTES = 16 << 20  # of a first line
 _BLOCK, _LONGEST_ROW = 16 << 20, 1 << 30
 """Bytes that are parsed at once, and those of a row; small blocks make the cast costly."""
-_MARKS = {
-    b"\x1f\x8b": "gzip", b"PAR1": "Parquet", b"PK\x03\x04": "zip (a spreadsheet, perhaps)",
-    b"\xd0\xcf\x11\xe0": "old spreadsheet", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstandard", b"%PDF": "PDF",
-    b"SQLite format 3": "SQLite", b"ARROW1": "Feather",
-}  # fmt: skip
-"""First bytes of files that are no text."""
 _ONE_QUOTED = re.compile('"([^"]|"")*"')
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
@@ -37,31 +96,32 @@ Batch = tuple[Mapping[str, Any], int]
 """Raw rows: Arrow arrays, or objects as NumPy arrays, by name; and how many rows they are."""
 
 
+def in_batches(reader: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
+    """The rows of record batches, at most `ROWS` at once."""
+    for batch in reader:
+        for start in range(0, batch.num_rows, ROWS):
+            rows = batch.slice(start, ROWS)
+            yield dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows
+
+
 class TextStream:
     """The bytes of a text file, looked through and counted as they are read; they end in a line break."""
 
-    def __init__(self, stream: Any, shown: str, limits: SizeLimits, *, is_gzip: bool = False) -> None:
+    def __init__(self, stream: Any, shown: str, limits: SizeLimits) -> None:
         self.shown = shown
         self._stream, self._limits = stream, limits
         self._ahead, self._n, self._tail = b"", 0, b""
-        start = self._take(len(codecs.BOM_UTF8))
-        if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise _holds_nul(shown)
-        while start == codecs.BOM_UTF8:
-            start = self._take(len(codecs.BOM_UTF8))
-        self._ahead = start + self._take(16)
-        for mark, kind in _MARKS.items():
-            if self._ahead.startswith(mark):
-                how = "once it is uncompressed" if is_gzip else "whatever its name says"
-                raise TableError(f"a CSV file must be text: {shown} is a {kind} file {how}; convert it")
+        while (start := self._take(len(codecs.BOM_UTF8))) == codecs.BOM_UTF8:
+            pass
+        self._ahead = start
 
     def read(self, n: int) -> bytes:
         block = self._take(n)
         if b"\0" in block:
-            raise _holds_nul(self.shown)
-        if not block and self._tail[-1:] not in (b"\n", b"\r", b""):
+            raise _not_utf8(self.shown)
+        if not block and self._tail not in (b"\n", b"\r", b""):
             block = b"\n"
-        self._tail = (self._tail + block)[-1:]
+        self._tail = block[-1:]
         return block
 
     def read_line(self) -> bytes:
@@ -72,7 +132,7 @@ class TextStream:
             if end and end.end() < len(block):  # else a line feed may follow
                 break
             if len(block) > HEADER_BYTES:
-                raise no_header(self.shown)
+                raise _no_header(self.shown)
         end = _LINE_END.search(block)
         line, self._ahead = (block[: end.start()], block[end.end() :] + self._ahead) if end else (block, b"")
         if not line.strip():
@@ -99,20 +159,19 @@ class TextStream:
 @contextmanager
 def open_text(path: Path, limits: SizeLimits) -> Iterator[TextStream]:
     """A text file, or one that is compressed by gzip, from its start."""
-    shown, is_gzip = f"path={str(path)!r}", path.name.lower().endswith(".gz")
     with opened(path, limits) as file:
-        stream: Any = gzip.GzipFile(fileobj=file) if is_gzip else file
-        yield TextStream(stream, shown, limits, is_gzip=is_gzip)
+        stream: Any = gzip.GzipFile(fileobj=file) if path.name.lower().endswith(".gz") else file
+        yield TextStream(stream, f"path={str(path)!r}", limits)
 
 
 def csv_names(path: Path, limits: SizeLimits, delimiter: str = ",") -> list[str]:
     with open_text(path, limits) as stream:
-        names = parse_header(stream.read_line(), stream.shown, delimiter)
+        names = _parse_header(stream.read_line(), stream.shown, delimiter)
     limits.refuse_over("columns", len(names), f"path={str(path)!r}")
     return names
 
 
-def parse_header(line: bytes, shown: str, delimiter: str = ",") -> list[str]:
+def _parse_header(line: bytes, shown: str, delimiter: str) -> list[str]:
     """The fields of a first line; were it blank, or a quote left open in it, names would be made of rows."""
     try:
         text = line.decode()
@@ -120,7 +179,7 @@ def parse_header(line: bytes, shown: str, delimiter: str = ",") -> list[str]:
     except UnicodeDecodeError:
         raise _not_utf8(shown) from None
     except (csv.Error, StopIteration):
-        raise no_header(shown) from None
+        raise _no_header(shown) from None
     if not names:
         raise TableError(
             f"the first line of a CSV file is its header: {shown} begins with a blank one; remove it, or write the "
@@ -131,27 +190,19 @@ def parse_header(line: bytes, shown: str, delimiter: str = ",") -> list[str]:
             f"every quote in the header of a CSV file must be closed in its line: {shown} has one that is not; close "
             "it, and take line breaks out of the names of columns"
         )
-    other = any(mark in text for mark in OTHER_SEPARATORS - {delimiter})
-    if len(names) == 1 and other and not _ONE_QUOTED.fullmatch(text):
+    if len(names) == 1 and {*text} & {*";\t|,"} - {delimiter} and not _ONE_QUOTED.fullmatch(text):
         raise TableError(f"a CSV file separates fields by commas: {shown} has one column only; convert its separators")
     return names
 
 
-OTHER_SEPARATORS = frozenset(";\t|,")
-"""In a header of one field, the marks of a file whose fields are separated by something else."""
-
-
-def no_header(shown: str) -> TableError:
-    """The first row of a CSV file is none of names."""
+def _no_header(shown: str) -> TableError:
     return TableError(f"a CSV file needs a header row of names: {shown} has none that can be read; add one")
 
 
-def _holds_nul(shown: str) -> TableError:
-    return TableError(f"a table in a text file is UTF-8: {shown} holds NUL bytes; save it as UTF-8")
-
-
 def _not_utf8(shown: str) -> TableError:
-    return TableError(f"a table in a text file is UTF-8: {shown} is in another encoding; save it as UTF-8")
+    return TableError(
+        f"a table in a text file is UTF-8: {shown} is in another encoding, compressed, or no text; save it as UTF-8"
+    )
 
 
 def read_csv(path: Path, names: Sequence[str], limits: SizeLimits, delimiter: str = ",") -> Iterator[Batch]:
@@ -168,7 +219,10 @@ def read_csv(path: Path, names: Sequence[str], limits: SizeLimits, delimiter: st
 
 
 def _whole_rows(stream: TextStream, delimiter: str, size: int) -> Iterator[bytes]:
-    """Bytes of whole rows, some at a time: all at once where only the parser can tell where rows end."""
+    """Bytes of whole rows, some at a time: all at once where only the parser can tell where rows end.
+
+    Arrow's own reader of blocks loses a line feed of a field where a block ends between it and its carriage return.
+    """
     rest, is_regular = b"", True
     while block := stream.read(size):
         rest += block
@@ -230,7 +284,16 @@ def _parse_csv(rows: bytes, n_columns: int, shown: str, delimiter: str) -> pa.Ta
     try:
         table = pa.csv.read_csv(pa.BufferReader(rows), how, parse, kinds)
     except pa.ArrowInvalid as error:
-        raise _csv_trouble(str(error), bool(ragged), shown) from None
+        if ragged:
+            raise TableError(
+                f"every row of a CSV file needs as many fields as its header: {shown} has one with more or fewer; "
+                "quote fields that hold commas, and complete short rows"
+            ) from None
+        if "UTF8" in str(error):
+            raise _not_utf8(shown) from None
+        raise TableError(
+            f"a CSV file must have rows of comma-separated fields: {shown} has not; export it anew"
+        ) from None
     last = table.column(n_columns - 1)[-1].as_py() if table.num_rows else None
     # A field holds the last line break only if it is open, or was closed right after one of its own.
     if last is not None and last.endswith(("\n", "\r")) and not rows.rstrip(b"\r\n").endswith((b'\n"', b'\r"')):
@@ -240,15 +303,6 @@ def _parse_csv(rows: bytes, n_columns: int, shown: str, delimiter: str) -> pa.Ta
 
 def _open_quote(shown: str) -> TableError:
     return TableError(f"every quote in a CSV file must be closed: {shown} ends inside one; close it")
-
-
-def _csv_trouble(message: str, is_ragged: bool, shown: str) -> TableError:
-    if is_ragged:
-        return TableError(f"every row of a CSV file needs as many fields as its header: {shown} has one with more or "
-                          "fewer; quote fields that hold commas, and complete short rows")  # fmt: skip
-    if "UTF8" in message:
-        return _not_utf8(shown)
-    return TableError(f"a CSV file must have rows of comma-separated fields: {shown} has not; export it anew")
 
 
 def json_names(path: Path, limits: SizeLimits) -> list[str]:

@@ -21,14 +21,10 @@ import pandas as pd
 from synth.schema import Schema
 from synth.schema.kinds import Column
 from synth.table import datetime_codec
-from synth.table.arrow import as_frame_column
-from synth.table.cast import cast, cell_text, is_number, to_objects
-from synth.table.chunk import Chunk
+from synth.table.cast import as_frame_column, as_objects, as_one, cast, cell_text, is_number, to_objects
 from synth.table.conforming import of_names, refuse
-from synth.table.decode import NUMBER
-from synth.table.faults import UNREADABLE, Fault, bits_of
-from synth.table.frames import as_raw
-from synth.table.table import Table
+from synth.table.decode import NUMBER, UNREADABLE, Fault, bits_of
+from synth.table.table import Chunk, Table, as_raw
 from synth.table.text_files import Batch
 
 Translations = Mapping[str, Mapping[str, int]]
@@ -67,7 +63,7 @@ class TranslatedTable:
         for batch, n in self._batches():
             chunk = Chunk.of(batch, n, self.into)
             wrong = [name for name in self.into.kept if (chunk.faults[name] & _FAULTS).any()]
-            changed, counts = _translate({name: raw(batch[name]) for name in wrong}, self.into)
+            changed, counts = _translate({name: batch[name] for name in wrong}, self.into)
             for name, counted in counts.items():
                 self.counted.setdefault(name, Counter()).update(counted)
             if changed or schema is not self.into:
@@ -75,14 +71,15 @@ class TranslatedTable:
             yield chunk
 
     def columns(self, names: Sequence[str]) -> pd.DataFrame:
-        frames = [pd.DataFrame({name: raw(batch[name]) for name in names}) for batch, _ in self._batches()]
+        """Some columns as they came."""
+        frames = [pd.DataFrame({name: _series(batch[name]) for name in names}) for batch, _ in self._batches()]
         return pd.concat(frames, ignore_index=True)
 
     def _batches(self) -> Iterator[Batch]:
         return (batch for part in self.table.parts for batch in part())
 
 
-def raw(cells: Any) -> pd.Series:
+def _series(cells: Any) -> pd.Series:
     return pd.Series(cells, dtype=object) if isinstance(cells, np.ndarray) else as_frame_column(cells)
 
 
@@ -95,36 +92,38 @@ def translate(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Transl
     ['yes', 'yes', 'no']
     """
     refuse(of_names(tuple(frame.columns), schema, extra=False))
-    changed, counts = _translate({name: frame[name] for name in schema.kept}, schema)
+    changed, counts = _translate({name: as_raw(frame[name]) for name in schema.kept}, schema)
     columns = {name: pd.Series(cells, index=frame.index, dtype=object) for name, cells in changed.items()}
     return (frame.assign(**columns) if columns else frame), counts
 
 
-def _translate(columns: Mapping[str, pd.Series], schema: Schema) -> tuple[dict[str, np.ndarray], Translations]:
-    missing_texts = frozenset({"", *schema.missing_values})
-    read = {name: _translated(series, schema.columns[name], missing_texts) for name, series in columns.items()}
-    changed = {name: cells for name, (cells, counted) in read.items() if counted}
-    return changed, {name: dict(read[name][1]) for name in changed}
+def _translate(columns: Mapping[str, Any], schema: Schema) -> tuple[dict[str, np.ndarray], Translations]:
+    missing_texts, changed, counts = frozenset({"", *schema.missing_values}), {}, {}
+    for name, raw in columns.items():
+        cells, counted = _translated(raw, schema.columns[name], missing_texts)
+        if counted:
+            changed[name], counts[name] = cells, dict(counted)
+    return changed, counts
 
 
 def in_words(counted: Mapping[str, int]) -> str:
     return ", ".join(f"{kind}: {n:,}" for kind, n in counted.items())
 
 
-def _translated(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> tuple[np.ndarray, Counter[str]]:
-    wrong, counted = _at_fault(series, column, missing_texts), Counter[str]()
+def _translated(raw: Any, column: Column, missing_texts: frozenset[str]) -> tuple[np.ndarray, Counter[str]]:
+    """The cells of a column, those that no value of it stands for in its form, and how many of these by their form."""
+    wrong, counted = _at_fault(raw, column, missing_texts), Counter[str]()
     if not wrong.any():
         return wrong, counted
-    raw = as_raw(series)
-    cells = raw if isinstance(raw, np.ndarray) else to_objects(raw)
-    wrong &= np.fromiter((isinstance(cell, _PLAIN) for cell in cells), dtype=bool, count=len(cells))
+    cells = raw if isinstance(raw, np.ndarray) else to_objects(as_one(raw))
+    wrong &= np.array([isinstance(cell, _PLAIN) for cell in cells], dtype=bool)
     forms: dict[Any, list[tuple[str, str]]] = {}
     for cell in cells[wrong]:
         if (key := (type(cell), cell)) not in forms:
-            forms[key] = list(dict.fromkeys(_forms(cell, column, missing_texts)))
+            forms[key] = list(dict.fromkeys(_forms(cell, column)))
     # Each form is read alone, all in one pass.
     texts = list(dict.fromkeys(text for some in forms.values() for _, text in some))
-    sound = ~_at_fault(pd.Series(texts, dtype=object), column, missing_texts)
+    sound = ~_at_fault(as_objects(texts), column, missing_texts)
     lawful = {text for text, is_sound in zip(texts, sound, strict=True) if is_sound}
     chosen = {key: next((form for form in some if form[1] in lawful), None) for key, some in forms.items()}
     result = cells.copy()
@@ -141,12 +140,11 @@ def _translated(series: pd.Series, column: Column, missing_texts: frozenset[str]
     return result, counted
 
 
-def _at_fault(series: pd.Series, column: Column, missing_texts: frozenset[str]) -> np.ndarray:
-    """Flags of the cells that no value of the column stands for."""
-    return np.asarray(cast(as_raw(series), column, missing_texts)[1] & _FAULTS != 0)
+def _at_fault(raw: Any, column: Column, missing_texts: frozenset[str]) -> np.ndarray:
+    return np.asarray(cast(as_one(raw), column, missing_texts)[1] & _FAULTS != 0)
 
 
-def _forms(cell: Any, column: Column, missing_texts: frozenset[str]) -> Iterator[tuple[str, str]]:
+def _forms(cell: Any, column: Column) -> Iterator[tuple[str, str]]:
     """The texts in the schema's form that a cell may mean, each with what is other about the cell."""
     if column.is_time and isinstance(cell, dt.datetime):
         yield from _times(cell, column)

@@ -1,4 +1,4 @@
-"""Tables written to files, whole or not at all."""
+"""Tables read into memory, and written to files, whole or not at all."""
 
 import csv
 import gzip
@@ -15,13 +15,37 @@ from synth.errors import TableError
 from synth.output import whole_file
 from synth.schema import Schema
 from synth.schema.kinds import Column
-from synth.table.conforming import readable
+from synth.table.conforming import Outside, conform, matching, refuse, shown_column, texts, violation_of, written_cells
+from synth.table.decode import UNREADABLE, faults_in
 from synth.table.files import WRITTEN, check_suffix
-from synth.table.restore_dtypes import shown_column, texts, written_cells
+from synth.table.table import Table
+from synth.table.text_files import NO_MORE, SizeLimits
 
-OTHER_SEPARATOR = re.compile("[;\t|]")
+_OTHER_SEPARATOR = re.compile("[;\t|]")
 _QUOTED = re.compile('[",\r\n\ufeff]')
-_SHOWN = 60  # characters of a column's name in a message
+
+
+def read_table(
+    path: str | Path, schema: Schema | None = None, *, outside: Outside = "refuse", limits: SizeLimits = NO_MORE
+) -> pd.DataFrame:
+    """A table from a file, a folder or a pattern of files that are alike, or a database.
+
+    Args:
+        path: of .csv, .tsv, .jsonl (each also .gz; UTF-8, with names), .parquet, .feather or .xlsx; or an address like
+            "postgresql://host/database#table".
+        schema: gives a table in canonical form; without one, columns of text files are all text and others as they are
+            typed.
+        outside: what to do with values that do not fit the schema: "refuse" or "clamp".
+        limits: how large the table may be; for one that is offered by others, `SizeLimits.beside` the training table.
+
+    Raises:
+        TableError: nothing is there, it is no table, is too large, or does not fit the schema; no cell value is told.
+    """
+    table = Table.of(path, limits=limits)
+    rows = table.frame() if schema is None else conform(table, schema, outside=outside, part=outside == "clamp")
+    if len(rows) == 0:
+        raise TableError(f"a table needs at least one row: path={str(path)!r} has no rows; add some")
+    return rows
 
 
 def write_table(frame: pd.DataFrame, path: str | Path, schema: Schema) -> None:
@@ -39,8 +63,18 @@ def write_table(frame: pd.DataFrame, path: str | Path, schema: Schema) -> None:
     path = Path(path)
     suffix = check_suffix(path, WRITTEN)
     check_names(list(schema.written), path)
-    rows = readable(frame, schema)
-    _write(rows, path, suffix, schema)
+    chunk = matching(frame, schema, extra=True).chunk(schema, clamp=False)  # bounds and categories unchecked
+    for name, bits in chunk.faults.items():
+        refuse(violation_of(name, fault, schema) for fault in faults_in(bits) if fault in UNREADABLE)
+    rows = chunk.frame(schema)
+    with whole_file(path) as beside:
+        if suffix == ".parquet":
+            _write_parquet(rows, beside, schema)
+        elif suffix == ".csv":
+            beside.write_bytes(_csv(rows, schema))
+        else:  # no name and no time in the header: the same rows give the same bytes
+            with beside.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as stream:
+                stream.write(_csv(rows, schema))
 
 
 def check_names(names: Sequence[str], path: Path) -> None:
@@ -50,33 +84,16 @@ def check_names(names: Sequence[str], path: Path) -> None:
     longest = csv.field_size_limit()
     for name in names:
         if "\n" in name or "\r" in name or len(name) > longest:
-            shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
             raise TableError(
                 f"the name of a column of a CSV file holds no line break and at most {longest:,} characters: "
-                f"column={shown!r}; rename it, or write a .parquet file"
+                f"column={name[:60]!r}; rename it, or write a .parquet file"
             )
-
-
-def _write(rows: pd.DataFrame, path: Path, suffix: str, schema: Schema) -> None:
-    with whole_file(path) as beside:
-        if suffix == ".parquet":
-            _write_parquet(rows, beside, schema)
-        elif suffix == ".csv":
-            beside.write_bytes(_csv(rows, schema))
-        else:
-            with beside.open("wb") as raw, _gzipped(raw) as stream:
-                stream.write(_csv(rows, schema))
-
-
-def _gzipped(raw: Any) -> gzip.GzipFile:
-    """No name and no time in the header: the same rows give the same bytes."""
-    return gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0)
 
 
 def _csv(rows: pd.DataFrame, schema: Schema) -> bytes:
     missing = schema.missing_values[0] if schema.missing_values else ""
     names = [_quoted(name) for name in schema.written]
-    if len(names) == 1 and OTHER_SEPARATOR.search(names[0]) and names[0] == next(iter(schema.written)):
+    if len(names) == 1 and _OTHER_SEPARATOR.search(names[0]) and names[0] == next(iter(schema.written)):
         names = [f'"{names[0]}"']  # else it would be taken for a header of several names
     columns = [_fields(written_cells(rows, name, schema), missing) for name in schema.written]
     if len(columns) == 1:  # an empty line would be no row
@@ -86,8 +103,7 @@ def _csv(rows: pd.DataFrame, schema: Schema) -> bytes:
 
 
 def _fields(values: Sequence[str | None], missing: str) -> list[str]:
-    known: dict[str | None, str] = {text: missing if text is None else text for text in dict.fromkeys(values)}
-    known = {text: _quoted(field) for text, field in known.items()}
+    known = {text: _quoted(missing if text is None else text) for text in dict.fromkeys(values)}
     return [known[text] for text in values]
 
 
@@ -113,15 +129,9 @@ def _array(series: pd.Series, name: str, column: Column) -> Any:
     shown = series if column.dtype in (None, "object") and not column.is_span else shown_column(series, name, column)
     if isinstance(shown.dtype, pd.SparseDtype):  # which Arrow does not know
         shown = shown.astype(shown.dtype.subtype)
-    return pa.array(shown, type=_arrow_type(shown, column), from_pandas=True)
-
-
-def _arrow_type(shown: pd.Series, column: Column) -> Any:
-    """The type where pandas leaves it open: a column of objects that may all be missing."""
-    if shown.dtype != object:
-        return None
-    if column.is_boolean:
-        return pa.bool_()
-    if column.is_span:
-        return pa.time64("us") if column.kind == "clock" else pa.duration("us")
-    return pa.int64() if column.holds_whole_numbers else pa.string()
+    kind = None
+    if shown.dtype == object:  # which pandas leaves open: they may all be missing
+        kind = pa.int64() if column.holds_whole_numbers else pa.bool_() if column.is_boolean else pa.string()
+        if column.is_span:
+            kind = pa.time64("us") if column.kind == "clock" else pa.duration("us")
+    return pa.array(shown, type=kind, from_pandas=True)

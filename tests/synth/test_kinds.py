@@ -18,7 +18,7 @@ from synth.schema import Schema, build_schema, register
 from synth.schema.kinds import KINDS, AnyColumn
 from synth.schema_file import read_schema, schema_json, write_schema
 from synth.table import conform
-from synth.table.restore_dtypes import present
+from synth.table.conforming import present
 
 ROOT = Path(__file__).parents[2]
 _ASKS = re.compile(r"isinstance\((?:[^()]|\([^()]*\))*?\b[A-Z][a-z]+Column\b|case [A-Z][a-z]+Column\(")

@@ -17,11 +17,11 @@ from synth.errors import BudgetError, JobError, SchemaError
 from synth.generators import registry
 from synth.generators.fitting.training_data import TrainingTable, counted_source
 from synth.generators.models.constraints import completed
-from synth.parsing import GivenFile
 from synth.row_order import broken_in
 from synth.schema import Schema, build_schema
 from synth.schema_file import schema_of, to_toml
 from synth.table import Table, conform
+from synth.validation import GivenFile
 from tests.synth.generators.test_contract import fitted
 
 N, DAYS, WEEK = 400, ["2020-01-01", "2022-12-31"], pd.Timedelta(days=7)

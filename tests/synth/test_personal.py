@@ -15,14 +15,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from synth.errors import SchemaError
-from synth.parsing import DEEPEST, NotPlain, plain_json, plain_toml
-from synth.personal import capacity, generate
-from synth.personal.formats import ill_formed, is_card_number, is_iban
-from synth.personal.replacement import DOMAINS, FICTION
+from synth.personal import DOMAINS, FICTION, generate, ill_formed, is_card_number, is_iban
 from synth.schema import Schema, build_schema
 from synth.schema.kinds import PersonalColumn
 from synth.schema.kinds.unlearned import Personal
 from synth.table import conform
+from synth.validation import DEEPEST, NotPlain, plain_json, plain_toml
 
 
 def wrong(what: str, values: list[Any], **more: Any) -> list[bool]:
@@ -149,7 +147,6 @@ def test_unique_values_do_not_repeat(what: str) -> None:
 def test_every_value_of_a_narrow_form_is_used_and_more_are_refused() -> None:
     narrow = {"template": "555-01##", "unique": True}
     assert len(set(drawn("phone", 100, **narrow))) == 100
-    assert capacity(column("phone", **narrow)) == 100
     with pytest.raises(SchemaError, match="too few different values"):
         drawn("phone", 101, **narrow)
     assert len(set(drawn("phone", 80_000, unique=True))) == 80_000
@@ -247,12 +244,11 @@ def test_any_text_is_read_or_refused(text: str | bytes) -> None:
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "9" * 400, str(2**63), str(-(2**63) - 1), "1e999", "-1e999"])
-def test_a_number_that_is_too_large_is_refused_by_its_key(number: str) -> None:
-    with pytest.raises(NotPlain, match="n_units: a number is too large"):
-        plain_json(f'{{"a": {{"n_units": [1, {number}]}}}}')
-    where = "at line 3" if len(number) > 4300 else "n_units: a number"
-    with pytest.raises(NotPlain, match=where):
-        plain_toml(f"[a]\n\nn_units = [1, {number}]")
+def test_a_number_that_is_too_large_is_refused(number: str) -> None:
+    for read, text in ((plain_json, f'{{"a": [1, {number}]}}'), (plain_toml, f"[a]\nn_units = [1, {number}]")):
+        with pytest.raises(NotPlain, match="a number is too large") as refused:
+            read(text)
+        assert len(str(refused.value)) < 100
 
 
 @pytest.mark.parametrize("depth", [DEEPEST + 1, 900, 100_000])
@@ -266,15 +262,9 @@ def test_what_is_nested_too_deep_is_refused(depth: int) -> None:
 
 def test_what_json_forbids_or_no_file_can_hold_is_refused() -> None:
     for text, words in (
-        ('{"a": NaN}', "a: NaN"), ("[-Infinity]", "-Infinity"), ('{"a": 1, "a": 2}', "twice"),
+        ('{"a": NaN}', "NaN is no number"), ("[-Infinity]", "-Infinity"), ('{"a": 1, "a": 2}', "twice"),
         ('["\\ud800"]', "surrogate"),
     ):  # fmt: skip
         with pytest.raises(NotPlain, match=words):
             plain_json(text)
     assert plain_json('["\\ud83d\\ude00"]') == ["\U0001f600"]
-
-
-def test_a_key_that_is_no_plain_word_is_not_told() -> None:
-    with pytest.raises(NotPlain) as refused:
-        plain_json('{"a value": 1e999}')
-    assert "a value" not in str(refused.value)

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.chunks import LARGEST, Part, permuted
 from synth.declare import declare_schema, unconfirmed
 from synth.errors import SchemaError
 from synth.generators.models.postprocess import SeenOnDisk
@@ -58,9 +57,9 @@ def test_a_split_that_is_not_private_keeps_the_shares_of_the_target(schema: Sche
 def test_twins_across_the_sides_are_counted_by_content_not_by_identifier(schema: Schema, frame: pd.DataFrame) -> None:
     doubled = pd.concat([frame, frame.assign(id=[f"P-{i + 5000:04d}" for i in range(len(frame))])], ignore_index=True)
     sides = split_table(doubled, schema, holdout_share=0.5, seed=0)
-    train, learned = sides.train[list(schema.learned)], list(schema.learned)
-    merged = sides.holdout[learned].astype(str).merge(train.astype(str).drop_duplicates(), how="inner")
-    assert sides.duplicates_across == len(merged) > 100
+    learned = list(schema.learned)
+    merged = sides.holdout[learned].astype(str).merge(sides.train[learned].astype(str).drop_duplicates(), how="inner")
+    assert twins(sides.holdout, sides.train, learned).sum() == len(merged) > 100
 
 
 def test_a_missing_value_is_not_the_text_none_and_a_negative_zero_is_zero() -> None:

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from synth.declare import assertions, declare_schema, measurable, unconfirmed
 from synth.domain import Discretizer
 from synth.errors import SchemaError
-from synth.observed import observe
-from synth.parsing import GivenFile
 from synth.schema import Schema, build_schema
 from synth.schema_file import read_schema, schema_json, schema_of, to_toml
 from synth.table import conform
+from synth.table.rows import observe
+from synth.validation import GivenFile
 
 EXAMPLE = {
     "status": "declared",

@@ -21,8 +21,8 @@ from evaluate.text import typed_loss
 from reports.exports.csv import write_csv
 from synth.errors import BadInput, JobError, MissingExtra, UnderstudyError
 from synth.output import whole_file
-from synth.parsing import plain_json
 from synth.schema_file import read_schema
+from synth.validation import plain_json
 from understudy.budget import LEDGER_VARIABLE, ledger_of
 from understudy.bundle.documents import Unsound, read_document
 from understudy.bundle.manifest import MANIFEST, Manifest

@@ -38,8 +38,7 @@ from securesystemslib.signer import CryptoSigner, SSlibKey
 
 from synth.errors import BadInput
 from synth.output import sync, whole_file
-from synth.parsing import plain_json
-from synth.validation import Frozen, sentence
+from synth.validation import Frozen, plain_json, sentence
 from understudy.console import printable
 
 FILE, FOLDER, LINK = "a file", "a folder", "a link"

@@ -36,10 +36,9 @@ from reports.sections.sweep import is_releasable
 from synth import extras
 from synth.errors import JobError
 from synth.output import whole_file, whole_folder
-from synth.parsing import GivenFile
 from synth.table import Table, read_table
 from synth.usage_terms import Terms
-from synth.validation import parse_toml
+from synth.validation import GivenFile, parse_toml
 from understudy import provenance
 from understudy.bundle.documents import BundleError, Signer
 from understudy.bundle.manifest import TO_HAND_ON, About, last_day, rules_of, seal

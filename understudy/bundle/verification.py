@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-from synth.parsing import plain_json
+from synth.validation import plain_json
 from understudy.bundle.documents import (
     FILE,
     FOLDER,

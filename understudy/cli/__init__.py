@@ -108,7 +108,7 @@ class Root(TyperGroup):
             typer.echo(error.format_message())
             return BAD_INPUT
         where = f" (see `{error.ctx.command_path} --help`)" if getattr(error, "ctx", None) is not None else ""
-        from synth.url import without_addresses
+        from synth.validation import without_addresses
 
         message = without_addresses(error.format_message()).rstrip(".")
         return console.error(f"{message[:1].lower()}{message[1:]}{where}", BAD_INPUT)
@@ -171,7 +171,7 @@ for add_to in extras.load("command").values():
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from synth.distribution import VERSION
+        from synth.extras import VERSION
 
         typer.echo(f"understudy {VERSION}")
         raise typer.Exit

@@ -32,7 +32,7 @@ from understudy.console import Console
 if TYPE_CHECKING:
     from evaluate.gate.policy import Policy, Waiver
     from evaluate.gate.verdict import Finding, Verdict
-    from synth.parsing import GivenFile
+    from synth.validation import GivenFile
 
 
 EVALUATE = (
@@ -159,7 +159,7 @@ def gate(
         raise JobError(f"candidate={candidate!r} is not in the evaluation; {nearest(candidate, names)}")
     offer = None
     if bundle is not None and synthetic is not None:
-        from synth.parsing import read_given
+        from synth.validation import read_given
         from understudy.bundle.documents import BundleError
         from understudy.bundle.evidence import offered
 

@@ -77,7 +77,7 @@ def scalar(text: str) -> Any:
     >>> scalar("3"), scalar("true"), scalar("auto")
     (3, True, 'auto')
     """
-    from synth.parsing import NotPlain, plain_toml
+    from synth.validation import NotPlain, plain_toml
 
     try:
         return plain_toml(f"value = {text}")["value"]

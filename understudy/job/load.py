@@ -17,10 +17,9 @@ from synth import extras
 from synth.errors import JobError, SchemaError, nearest
 from synth.generators.base import Generator, compose, with_files
 from synth.generators.registry import generator
-from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema_file import schema_of
-from synth.validation import parse_toml
+from synth.validation import GivenFile, parse_toml, read_given
 from understudy.job.spec import NONE, Job, JobTerms, PlannedCandidate, build_job
 
 

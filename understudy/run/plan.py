@@ -19,11 +19,11 @@ from synth.dp.schedule import Schedule, TradeOff
 from synth.errors import LedgerError
 from synth.generators.base import Generator
 from synth.output import check_new_folder
-from synth.parsing import GivenFile
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.table import check_names
 from synth.table.conforming import Outside
+from synth.validation import GivenFile
 from understudy.budget import Fund, Payment, Release, plan_budget, publication_of
 from understudy.data import RealTable, embedded_table, find_table
 from understudy.executor import check_elsewhere, checked

@@ -18,11 +18,11 @@ from evaluate.gate.verdict import Verdict
 from evaluate.provenance import Provenance, PublishedNumbers, SweepRecord
 from evaluate.released import Released
 from evaluate.result import Evaluation
-from synth.distribution import VERSION
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError, JobError, OutputError
+from synth.extras import VERSION
 from synth.generators.base import Generator, PrivateGenerator, fit_model, wrappers
 from synth.generators.models.model import Model
 from synth.output import check_new_folder, is_taken, read_state, whole_file

@@ -44,13 +44,13 @@ from reports.exports.csv import write_csv
 from reports.sections.utility import given_away
 from synth.errors import SchemaError
 from synth.output import whole_folder
-from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.row_hash import content_hashes
 from synth.schema import Schema
 from synth.schema_file import schema_of
-from synth.table.limits import SizeLimits
 from synth.table.rows import Rows
+from synth.table.text_files import SizeLimits
+from synth.validation import GivenFile, read_given
 from understudy import provenance
 from understudy.bundle.documents import Signer
 from understudy.bundle.evidence import Delivery, write_evidence

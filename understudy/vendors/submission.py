@@ -22,7 +22,7 @@ from synth.row_hash import drawn_order
 from synth.schema import Schema, build_schema
 from synth.split import row_keys
 from synth.table import conform
-from synth.table.limits import SizeLimits
+from synth.table.text_files import SizeLimits
 from synth.table.translating import translate
 from synth.validation import Frozen, read_toml, sentence
 from understudy.data import read_digested

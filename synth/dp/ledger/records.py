@@ -19,7 +19,7 @@ from typing import Any
 
 from synth.dp.renyi_curve import CONVERSION_SHARE, RdpCurve, RdpFilter
 from synth.errors import LedgerError, nearest
-from synth.parsing import plain_json
+from synth.validation import plain_json
 
 FORMAT = "understudy-ledger/1"
 """Hashed with every entry: a change to what the columns mean is another format."""

@@ -18,10 +18,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine, make_url
 from sqlalchemy.pool import NullPool
 
-from synth.distribution import missing_extra
 from synth.dp.ledger.records import LedgerEntry
 from synth.errors import LedgerError
-from synth.url import ESCAPES, MARKS, SCHEME, lacks_scheme, split
+from synth.extras import missing_extra
+from synth.validation import ESCAPES, MARKS, SCHEME, lacks_scheme, split_address
 
 PATIENCE_S = 60.0  # seconds that a job waits for others to let go of the ledger
 CONNECT_S = 10  # seconds that a PostgreSQL server has to answer
@@ -135,7 +135,7 @@ def parsed(text: str, patience_s: float = PATIENCE_S) -> LedgerAddress:
     if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
         where = repr(scheme[:20]) if SCHEME.fullmatch(scheme) else "a place of this name"
         raise LedgerError(f"a ledger cannot lie in {where}; {FORMS}")
-    if split(text) is None:
+    if split_address(text) is None:
         raise LedgerError(
             f"the ledger's address cannot be read; {FORMS}, where {ESCAPES}, and no database whose name holds one of "
             f"{MARKS} is taken"

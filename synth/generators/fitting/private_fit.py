@@ -34,7 +34,6 @@ from synth.errors import BudgetError, TableError
 from synth.generators.fitting.training_data import MappedTable, RowsElsewhere, TrainingTable, bound_contributions
 from synth.infer.numeric import frequent_values
 from synth.marginals import Factor, MarkovRandomField, Measurement
-from synth.observed import observe
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.schema.kinds.number import MOST_SPIKES

@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.chunks import mix
 from synth.domain import Attribute, Discretizer, dp_bounds
 from synth.domain.counts import ByEach, SpooledTable, in_batches
 from synth.domain.relations import to_counted
@@ -28,6 +27,7 @@ from synth.dp.budget import Budget
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import system_words
 from synth.errors import JobError
+from synth.identifiers import mix
 from synth.infer.relations import with_modeled
 from synth.marginals import Measurement
 from synth.marginals.factor import estimate_total
@@ -37,7 +37,6 @@ from synth.row_order import histories_of, rows_before
 from synth.schema import Schema
 from synth.schema.kinds import LineColumn
 from synth.table import Table
-from synth.table.chunk import Chunk, concat_chunks
 from synth.table.conforming import of_names, refuse
 from synth.table.rows import Rows
 from synth.table.spool import Disk

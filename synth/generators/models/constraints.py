@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synth.chunks import Part
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Unique, combinations_of_held
 from synth.constraints.kinds import Value
 from synth.domain import Discretizer, grid
@@ -35,6 +34,7 @@ from synth.domain.relations import (
     on_one_line,
 )
 from synth.errors import ModelError
+from synth.identifiers import Part
 from synth.marginals.factor import Factor
 from synth.marginals.junction_tree import cells_with_one_more
 from synth.schema import Schema

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.distribution import missing_extra
 from synth.domain import Discretizer
 from synth.domain.copula import FITTED_ROWS, Copula
 from synth.domain.counts import MARK, fine
 from synth.domain.discretizer import Attribute, CodedRows, Evidence
 from synth.dp.statement import PrivacyStatement
+from synth.extras import missing_extra
 from synth.generators.models.constraints import structural_zeros
 from synth.generators.models.known_rows import Candidates, accept_by_weight
 from synth.generators.models.model import Arrays, Content, TableModel, facts_of

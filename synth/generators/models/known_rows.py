@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 
-from synth.chunks import Part
 from synth.constraints import Formula, Unique
 from synth.domain import Discretizer
 from synth.domain.relations import broken, canonical, to_counted
 from synth.errors import JobError, nearest
 from synth.generators.models.constraints import REJECTED, Keys, completed, with_dependents
+from synth.identifiers import Part
 from synth.marginals.sampling import round_counts
 from synth.schema import Schema
 from synth.table import Table, conform
-from synth.table.faults import BIT, Fault
+from synth.table.decode import BIT, Fault
 
 GIVEN, UNFILLED = "given", "unfilled"
 """Keys in `attrs`: of a table sampled on conditions one of `WAYS`; of one whose missing cells were filled in, the rows

@@ -13,19 +13,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.chunks import Part
 from synth.domain import Discretizer, plain_arrays
 from synth.dp.statement import PrivacyStatement, guarantee_words
 from synth.errors import JobError, ModelError
 from synth.generators.models.constraints import draw_lawful, with_dependents
 from synth.generators.models.known_rows import GIVEN, WAYS, Balance, KnownRows, fill_in, read_given
 from synth.generators.models.postprocess import finish, rows_wanted
-from synth.notebook import html_table
+from synth.identifiers import Part
 from synth.output import whole_folder
-from synth.parsing import plain_json
-from synth.progress import Progress, quiet
+from synth.progress import Progress, html_table, quiet
 from synth.schema import Schema, build_schema
-from synth.table.frames import Back
+from synth.table.table import Back
+from synth.validation import plain_json
 
 Content = Mapping[str, Any]  # of a saved model
 Arrays = Mapping[str, NDArray[Any]]

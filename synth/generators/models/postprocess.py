@@ -26,7 +26,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth import identifiers, personal
-from synth.chunks import Part
 from synth.constraints import Unique
 from synth.domain.relations import repeated
 from synth.errors import JobError, ModelError, OutputError

@@ -177,7 +177,7 @@ def test_half_the_sensitivity_is_caught_by_the_price() -> None:
 def test_a_table_without_pairs_or_classes_pays_for_neither(sides, synthetic, columns, target, missing):
     schema = schema_of(columns=columns, target=target)
     budget = Budget(released_schedule(schema, 0.7, "auto"))
-    kept = Split(sides.train[list(columns)], sides.holdout[list(columns)], 0, True, sides.inside)
+    kept = Split(sides.train[list(columns)], sides.holdout[list(columns)], True, sides.inside)
     numbers = release_numbers(kept, synthetic[list(columns)], schema, budget)
     assert {each.measure for each in numbers} == set(MEASURES) - missing
     assert sum(event.count for event in budget.schedule.events) == sum(
@@ -239,7 +239,7 @@ def asked(real: pd.DataFrame, synthetic: pd.DataFrame, k: int, n_rows: int) -> d
     """Everything that is noised, before it is; the sides of units are what they always are."""
     side, noise = real["side"].to_numpy(), Canned(n_rows)
     parts = (real[side == each].drop(columns=["side", "unit"]) for each in ("train", "holdout"))
-    sides = Split(*parts, 0, True, side == "holdout")
+    sides = Split(*parts, True, side == "holdout")
     release_numbers(sides, synthetic, schema_of(k), Budget(schedule_of(k), noise))  # type: ignore[arg-type]
     return dict(zip(RELEASES, noise.asked, strict=True))
 

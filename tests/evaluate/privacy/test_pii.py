@@ -53,7 +53,7 @@ def real() -> pd.DataFrame:
 
 
 def _luhn(number: str) -> str:
-    from synth.personal.formats import luhn_digits
+    from synth.personal import luhn_digits
 
     return str(int(luhn_digits(np.array([[int(c) for c in number]]))[0]))
 

@@ -9,11 +9,10 @@ import pytest
 from benchmarks.history_tables import patients, patients_schema
 from synth.errors import TableError
 from synth.generators.fitting.training_data import bound_contributions
-from synth.observed import observe
 from synth.row_order import histories_of
 from synth.schema import build_schema
 from synth.table import conform
-from synth.table.rows import Rows
+from synth.table.rows import Rows, observe
 from understudy.extras.histories.layout import HistoryLayout
 
 

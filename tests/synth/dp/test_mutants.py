@@ -39,8 +39,8 @@ from synth.generators import registry
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting import private_fit
 from synth.generators.fitting.training_data import TrainingTable
-from synth.observed import observe
 from synth.schema import Schema, build_schema
+from synth.table.rows import observe
 
 TAILS = (1e-7, 1 - 1e-7)
 """Where a statistical check alarms: once in five million runs by chance."""

@@ -19,7 +19,7 @@ from synth.schema import build_schema
 from synth.schema.kinds import IntegerColumn
 from synth.schema.kinds.base import Part
 from synth.table import conform
-from synth.table.restore_dtypes import present, texts
+from synth.table.conforming import present, texts
 
 _RNG = np.random.default_rng(0)
 _SIZES, _SIGNED = _RNG.lognormal(8, 1, 300), _RNG.normal(0, 3000, 300)

@@ -23,10 +23,9 @@ from synth.domain.discretizer import regroup
 from synth.errors import OutputError
 from synth.neural.encoding import BinnedEncoding, Categories, Columns, Encoded, ModalEncoding
 from synth.neural.modes import EDGE, WIDTH, Modes
-from synth.observed import observe
 from synth.schema import Schema, build_schema
 from synth.table import conform, spool
-from synth.table.rows import Rows
+from synth.table.rows import Rows, observe
 from synth.table.spool import Disk
 from tests.synth.conftest import CONTENT, make_frame
 

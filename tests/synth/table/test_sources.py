@@ -23,8 +23,8 @@ from synth.errors import TableError
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
 from synth.table import Table, conform
-from synth.table.chunk import Chunk
 from synth.table.rows import Rows
+from synth.table.table import Chunk
 from tests.synth.table.workbook import write_workbook
 
 

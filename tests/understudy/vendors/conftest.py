@@ -17,7 +17,7 @@ from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from
 from synth.generators.registry import generator
 from synth.schema import build_schema
-from synth.table import limits
+from synth.table import text_files
 from tests.understudy.conftest import Ran, quick_models, run_command, shared_run
 
 N_TRAIN, N_HOLDOUT = 600, 400
@@ -93,7 +93,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a real table in two parts, and its schema; tables are ranked by one figure that is quick."""
     for module in (figures, ranking):
         monkeypatch.setattr(module, "FIGURES", {"pairs.dependence.floor_share": "lower"})
-    monkeypatch.setattr(limits, "LEAST_BYTES", 1 << 20)
+    monkeypatch.setattr(text_files, "LEAST_BYTES", 1 << 20)
     return furnished(tmp_path)
 
 

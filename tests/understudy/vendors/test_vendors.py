@@ -14,7 +14,7 @@ import pytest
 from reports.exports.csv import safe
 from synth.errors import JobError, TableError
 from synth.schema import Schema, build_schema
-from synth.table.limits import SizeLimits
+from synth.table.text_files import SizeLimits
 from tests.understudy.conftest import Workspace, run_command
 from tests.understudy.vendors.conftest import HOSTILE, N_TRAIN, SCHEMA, Compared, people, run
 from understudy.vendors.submission import Asked, DeliveredTable, compared_rows, formulas, look_at, sampled, without

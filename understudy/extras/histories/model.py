@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.chunks import Part
 from synth.domain.relations import to_counted
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
@@ -22,10 +21,11 @@ from synth.generators.models.constraints import Keys, completed, uniques, with_d
 from synth.generators.models.known_rows import read_given
 from synth.generators.models.model import ModelDisplay, default_rows_of, entity_shares_of, save_around
 from synth.generators.models.postprocess import check_part, finish_histories, rows_wanted
+from synth.identifiers import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
 from synth.schema.counted import measured_as
-from synth.table.restore_dtypes import shown_column
+from synth.table.conforming import shown_column
 from understudy.extras.histories.layout import LATER, HistoryLayout, step_codes, whole_numbers
 
 STEPS = "steps"  # key of the columns whose steps are kept by chance, and first part of the names of their arrays

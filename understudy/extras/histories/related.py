@@ -31,13 +31,12 @@ from synth.dp.schedule import EPSILON_RANGE, Schedule
 from synth.errors import BudgetError, JobError, SchemaError
 from synth.generators.base import draws_in_order
 from synth.output import check_new_folder, whole_file
-from synth.parsing import GivenFile, read_given
 from synth.progress import Progress
 from synth.schema import Schema
 from synth.schema_file import schema_of, to_toml
 from synth.table import read_table, write_table
 from synth.table.conforming import Outside, clamp
-from synth.validation import Frozen, parse_toml, sentence
+from synth.validation import Frozen, GivenFile, parse_toml, read_given, sentence
 from understudy import provenance
 from understudy.bundle.evidence import EVALUATION
 from understudy.console import DONE, FAILED, VERDICTS

@@ -22,8 +22,8 @@ from synth.dp.mechanisms import Words, system_words
 from synth.dp.schedule import require_declared
 from synth.errors import TableError, UnderstudyError
 from synth.marginals import Measurement
-from synth.parsing import plain_json
 from synth.schema import build_schema
+from synth.validation import plain_json
 from understudy.extras.local.oracles import DirectEncoding, Oracle
 from understudy.extras.local.survey import QUANTILE, Survey
 

@@ -20,7 +20,6 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from synth.distribution import missing_extra
 from synth.errors import JobError
 from understudy.executor import CUT, GRACE_S, SESSION, Ended, Processes, Service
 from understudy.provenance import KEY_VARIABLE, fingerprint_key, key_path, versions

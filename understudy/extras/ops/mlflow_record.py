@@ -27,8 +27,7 @@ from evaluate.result import NOTICE, Candidate
 from reports import render_html
 from reports.exports.summary import SUMMARY
 from reports.sections.privacy_budget import noise_multiplier
-from synth.distribution import VERSION, missing_extra
-from synth.url import split
+from synth.extras import VERSION, missing_extra
 from understudy.bundle.evidence import CARDS, EVALUATION, JUNIT, PUBLIC_MARKDOWN, PUBLIC_YAML, REPORT, VERDICT, Delivery
 from understudy.bundle.manifest import TO_HAND_ON
 from understudy.job.spec import Job, Tracked, Tracker
@@ -57,7 +56,7 @@ class Mlflow(Tracker):
     @field_validator("mlflow")
     @classmethod
     def _an_address_without_credentials(cls, mlflow: str) -> str:
-        parts = split(mlflow)
+        parts = split_address(mlflow)
         is_plain = parts is not None and parts.scheme in ("http", "https") and parts.hostname
         if parts is None or not is_plain or "@" in parts.netloc or parts.query or parts.fragment:
             raise ValueError(

@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from synth.distribution import missing_extra
 from synth.domain.discretizer import Discretizer
 from synth.errors import JobError, ModelError, TableError
+from synth.extras import missing_extra
 from synth.generators.base import Generator
 from synth.generators.fitting.private_fit import as_it_is
 from synth.generators.models.model import TableModel

@@ -15,7 +15,6 @@ from pydantic import Field, ValidationError
 from evaluate.text import listed
 from synth.errors import SchemaError, nearest
 from synth.identifiers import ALPHABETS
-from synth.parsing import plain_json, read_given
 from synth.schema import Schema, build_schema
 from synth.schema.kinds.moments import read_as
 from synth.schema.kinds.number import INT64, WIDEST_REAL

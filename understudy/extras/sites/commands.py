@@ -146,8 +146,8 @@ def _check_new(key: Path) -> None:
 
 
 def _check_files(*paths: Path) -> None:
-    from synth.distribution import missing_extra
     from synth.errors import JobError
+    from synth.extras import missing_extra
 
     if find_spec("flwr") is None:
         raise missing_extra("a channel to sites in processes of their own", "sites")

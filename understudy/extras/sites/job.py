@@ -19,7 +19,6 @@ from synth.errors import JobError, SchemaError
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.selection import NOISY_PAIRS
 from synth.generators.registry import generator
-from synth.parsing import GivenFile, read_given
 from synth.schema import Schema
 from synth.schema.counted import in_rows_alone
 from synth.schema_file import schema_of, to_toml

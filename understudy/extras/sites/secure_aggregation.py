@@ -50,8 +50,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from pydantic import Field, ValidationError
 
-from synth.distribution import missing_extra
 from synth.errors import BadInput
+from synth.extras import missing_extra
 from synth.validation import Frozen
 
 SECRET_BYTES = 32  # of a key, a seed of a mask, and a share of either

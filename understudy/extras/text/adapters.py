@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from synth.distribution import missing_extra
 from synth.errors import JobError
+from synth.extras import missing_extra
 from understudy.extras.text.decoder import Cache, Decoder, positions
 
 NEEDED = ("config.json", "tokenizer.json", "*.safetensors")

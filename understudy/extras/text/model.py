@@ -10,7 +10,6 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from synth.chunks import Part
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
 from synth.generators.models.model import Model, ModelDisplay, save_around

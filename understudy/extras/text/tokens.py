@@ -18,7 +18,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from synth.schema import Schema
 from synth.schema.kinds import Column
-from synth.table.restore_dtypes import texts
+from synth.table.conforming import texts
 from understudy.extras.text.themes import Themes, theme_names
 
 N_RANGES, MOST_VALUES = 16, 62  # ranges of a number or time, and values of any other column, that a prompt tells apart

@@ -37,7 +37,7 @@ from evaluate.privacy.score_tail import LEAST_CONTROLS, ScoreTail
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
-from synth.personal.formats import CARD_DIGITS, as_text
+from synth.personal import CARD_DIGITS, as_text
 from synth.schema import Schema
 from understudy.extras.text.evaluation import tokens
 from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens, TokenSides
