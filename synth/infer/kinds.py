@@ -15,11 +15,10 @@ import numpy as np
 
 from synth.errors import SchemaError, TableError, nearest
 from synth.identifiers import ALPHABETS
-from synth.infer import beside, numeric, personal, spans, temporal
+from synth.infer import beside, numeric, personal, times
 from synth.infer.amounts import has_point_thousands, read_amounts
-from synth.infer.codes import are_codes, are_levels, named_code
-from synth.infer.facts import ColumnFacts
-from synth.infer.look import RawColumn
+from synth.infer.facts import ColumnFacts, RawColumn
+from synth.infer.numeric import are_codes, are_levels, named_code
 from synth.schema.kinds import (
     KINDS,
     BooleanColumn,
@@ -103,7 +102,7 @@ def _tells(texts: list[str]) -> bool:
         return False
     return (
         numeric.are_numbers(texts)
-        or temporal.read_times(texts) is not None
+        or times.read_times(texts) is not None
         or read_amounts(dict.fromkeys(texts, 1)) is not None
     )
 
@@ -184,7 +183,7 @@ def _of_form(about: ColumnFacts) -> Column:
         return BooleanColumn(**about.common("boolean" if about.missing else "bool"))
     if form == "text":
         return _of_text(about)
-    times = temporal.propose(about) or spans.propose(about)
+    times = times.propose_time(about) or times.propose_span(about)
     return times or (_of_objects(about) if form == "mixed" else numeric.propose(about, about.present))
 
 
@@ -216,12 +215,12 @@ def _of_text(about: ColumnFacts) -> Column:
         for tokens in TOKENS:
             if set(about.present) <= set(tokens):
                 return BooleanColumn(tokens=tokens, **about.common("bool"))
-        if (times := temporal.of_digits(about) or spans.of_digits(about)) is not None:
+        if (times := times.times_of_digits(about) or times.spans_of_digits(about)) is not None:
             return times
         values = None if has_point_thousands(about.present) else numeric.numbers_of(about)
         if values is not None:
             return numeric.propose(_as_written(about), values)
-    if (times := temporal.of_texts(about) or spans.of_texts(about)) is not None:
+    if (times := times.times_of_texts(about) or times.spans_of_texts(about)) is not None:
         return times
     return _of_amounts(about) or _of_plain_text(about)
 
@@ -417,7 +416,7 @@ def _boolean(about: ColumnFacts) -> Column | None:
 
 
 def _datetime(about: ColumnFacts) -> Column | None:
-    column = temporal.propose(about)
+    column = times.propose_time(about)
     if column is None or not column.is_date:
         return column
     bounds = tuple(np.datetime64(bound, "us").item() for bound in column.bounds)
@@ -426,7 +425,7 @@ def _datetime(about: ColumnFacts) -> Column | None:
 
 
 def _span(about: ColumnFacts, kind: str) -> Column | None:
-    column = spans.propose(about)
+    column = times.propose_span(about)
     return column and KINDS[kind](**{key: value for key, value in dict(column).items() if key != "kind"})
 
 
@@ -436,7 +435,7 @@ _CHOSEN: Mapping[str, Callable[[ColumnFacts], Column | None]] = {
     "weight": lambda about: _of_numbers(about, numeric.weight, "if"),
     "categorical": _categorical,
     "boolean": _boolean,
-    "date": lambda about: column if (column := temporal.propose(about)) is not None and column.is_date else None,
+    "date": lambda about: column if (column := times.propose_time(about)) is not None and column.is_date else None,
     "datetime": _datetime,
     "clock": lambda about: _span(about, "clock"),
     "duration": lambda about: _span(about, "duration"),

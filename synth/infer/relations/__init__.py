@@ -18,16 +18,12 @@ from synth.constraints.expression import Unit, parse, written
 from synth.constraints.kinds import operands_of
 from synth.domain.constraint_checks import broken
 from synth.domain.counted_form import usual_category
-from synth.infer.facts import facts_of
-from synth.infer.look import look
+from synth.infer.facts import facts_of, look
 from synth.infer.numeric import integer, real
 from synth.infer.relations.candidates import LEAST_EXACT
-from synth.infer.relations.choice import Choice, Modeling, Representation, left_over
-from synth.infer.relations.coding import split
-from synth.infer.relations.combinations import combinations, keys, usual_categories
-from synth.infer.relations.evidence import percent
+from synth.infer.relations.choice import Choice, Modeling, Representation, left_over, split
 from synth.infer.relations.lines import Lines
-from synth.infer.relations.orders import find_orders
+from synth.infer.relations.rules import combinations, find_orders, keys, percent, usual_categories
 from synth.schema import Schema
 from synth.schema.kinds import IntegerColumn
 from synth.schema.kinds.modeled import Modeled

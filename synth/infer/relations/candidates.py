@@ -12,8 +12,19 @@ from functools import cached_property
 import numpy as np
 
 from synth.constraints.expression import OF_INTEREST, Unit, written
-from synth.infer.relations.expressions import Candidate, Term, Terms, multiplied, shortest, write_product, write_sum
-from synth.infer.relations.lines import DAY, SECONDS, Lines, tolerance
+from synth.infer.relations.lines import (
+    DAY,
+    SECONDS,
+    Candidate,
+    Lines,
+    Term,
+    Terms,
+    multiplied,
+    shortest,
+    tolerance,
+    write_product,
+    write_sum,
+)
 
 SCREEN, FIRST = 240, 48  # rows for screening, and those that sift pairs before
 TERMS, FACTORS, BEAM = 5, 3, 4  # of the longest sum and product; sums that are lengthened

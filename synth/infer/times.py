@@ -1,20 +1,24 @@
 """Days and times, and the text form they have."""
 
 import datetime as dt
+import math
 import re
 import zoneinfo
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from synth.errors import TableError
+from synth.infer import numeric
 from synth.infer.facts import ColumnFacts
-from synth.schema.kinds import Column, DateColumn, DatetimeColumn
+from synth.schema.kinds import ClockColumn, Column, DateColumn, DatetimeColumn, DurationColumn
 from synth.schema.kinds.date import every_of
 from synth.schema.kinds.moments import DAY, EPOCH, MICROSECONDS, write_as
+from synth.schema.kinds.spans import SpanColumn
 from synth.table import datetime_codec
 from synth.table.faults import Fault
 
@@ -64,26 +68,26 @@ _NAMED = 20  # the same where the name says that they identify something
 _YEARS = (1900, 2100)  # of digits that are days; 9999 says that there is no end
 
 
-def propose(about: ColumnFacts) -> Column | None:
+def propose_time(about: ColumnFacts) -> Column | None:
     """A column of days or times; `None` where it is none."""
     form = about.raw.form
     if form == "time":
-        return of_stamps(about)
+        return _times_of_stamps(about)
     if form == "mixed":
         is_time = all(isinstance(cell, dt.date | np.datetime64) for cell in about.present)
-        return of_objects(about) if is_time else None
+        return _times_of_objects(about) if is_time else None
     if form == "boolean":
         return None
-    return of_digits(about) or (of_texts(about) if form == "text" else None)
+    return times_of_digits(about) or (times_of_texts(about) if form == "text" else None)
 
 
-def of_texts(about: ColumnFacts) -> Column | None:
+def times_of_texts(about: ColumnFacts) -> Column | None:
     """A column of days or times in one text form, or `None` where it is not."""
     known = read_times([str(text) for text in about.present])
     return None if known is None else _of_form(about, *known)
 
 
-def of_digits(about: ColumnFacts) -> Column | None:
+def times_of_digits(about: ColumnFacts) -> Column | None:
     """A column of days, months or moments of digits alone, such as 20141013, or `None` where it is not."""
     texts, tail = about.digits or ([], "")
     if any(len(text) < 5 for text in texts):
@@ -248,7 +252,7 @@ def _common(about: ColumnFacts, default: str, *, text: bool) -> dict[str, Any]:
     return common
 
 
-def of_stamps(about: ColumnFacts) -> Column:
+def _times_of_stamps(about: ColumnFacts) -> Column:
     """A column of a datetime dtype: of days where every time is midnight and there is no zone, or one with a name."""
     wall = line = about.present.astype("datetime64[us]").astype(np.int64)
     zone = None if about.raw.zone is None else str(about.raw.zone)
@@ -262,7 +266,7 @@ def of_stamps(about: ColumnFacts) -> Column:
     return _days(about, wall, zone)
 
 
-def of_objects(about: ColumnFacts) -> Column:
+def _times_of_objects(about: ColumnFacts) -> Column:
     """A column of Python dates and datetimes."""
     known = [datetime_codec.plain(cell) for cell in about.present]
     moments = [moment for moment in known if not isinstance(moment, Fault)]
@@ -276,3 +280,131 @@ def of_objects(about: ColumnFacts) -> Column:
     if zoned == {True} or (line % DAY).any():
         return _datetimes(about, line, _zone_of(moments), None, text=False)
     return _days(about, line)
+
+
+_SPAN_CLOCKS = tuple(
+    f"%{bare}{hour}" for hour in
+    ("H:%M:%S", "H:%M", "I:%M %p", "I:%M:%S %p", "I:%M%p", "I:%M %P", "I:%M%P", "H:%M:%S.%3f", "H:%M:%S.%f")
+    for bare in ("", "-")
+)  # fmt: skip
+_DURATIONS = (
+    "%-M:%S.%3f", "%-M:%S.%2f", "%-M:%S.%1f", "%-d days %H:%M:%S", "%-d days %H:%M:%S.%f", "[%-d day(s)] %H:%M:%S",
+    "[%-d day(s),] %-H:%M:%S", "%-d.%H:%M:%S", "PT[%-HH][%-MM][%-SS]", "P[%-dD]T[%-HH][%-MM][%-SS]",
+    "P%-dDT%-HH%-MM%-SS",
+)  # fmt: skip
+_WORD = re.compile(r"(\d+)( ?)(d|days?|h|hrs?|hours?|m|mins?|minutes?|s|secs?|seconds?)(?![a-z])", re.ASCII)
+_LETTERS = {"d": "d", "h": "H", "m": "M", "s": "S"}
+_LIKELY_SPAN = re.compile(r"-?\d{1,6}([:.]\d\d|[ ]?(d|h|m|s))|P[T\d]", re.ASCII)
+"""The beginning of a text that may be a time of day or a duration."""
+_FEWEST, _HOURS = 20, 4
+"""Different numbers above 59 that end as minutes do, from which on it is no chance, and the hours that they lie in."""
+_FEW_TEXTS, _ROWS_A_VALUE = 12, 10  # so few different texts, in so many rows each, are categories
+
+
+def propose_span(about: ColumnFacts) -> Column | None:
+    """A column of times of day or durations; `None` where it is none."""
+    form = about.raw.form
+    if form == "text":
+        return spans_of_texts(about) or spans_of_digits(about)
+    return (
+        _spans_of_objects(about) if form == "mixed" else spans_of_digits(about) if form in ("integer", "real") else None
+    )
+
+
+def spans_of_texts(about: ColumnFacts) -> Column | None:
+    """A column of times of day or durations in one text form, or `None` where it is not."""
+    texts = [str(text) for text in about.present]
+    few = len(texts) <= _FEW_TEXTS and about.n_present >= _ROWS_A_VALUE * len(texts)
+    if few or any(_LIKELY_SPAN.match(text) is None for text in texts):
+        return None
+    for form in (*_SPAN_CLOCKS, *_DURATIONS, *_in_words(texts)):
+        micros = _read(texts, form)
+        if micros is not None:
+            return _column(about, form, micros)
+    return None
+
+
+def spans_of_digits(about: ColumnFacts) -> Column | None:
+    """A column of clock times as 745 or "0745", or `None` where it is not."""
+    texts, tail = about.digits or ([""], "")
+    if not all(0 < len(text) < 7 for text in texts):
+        return None
+    bare = "-" if {len(text) for text in texts} not in ({4}, {6}) or about.raw.form != "text" else ""
+    numbers = np.unique(np.array(texts, dtype=np.int64))
+    for form, most, seconds in (("H%M", 2400, 1), ("H%M%S", 240000, 100)):
+        minutes = numbers // seconds
+        told = minutes[minutes > 59]
+        on_clock = numbers[-1] <= most and (minutes % 100 < 60).all() and (numbers % 100 < 60).all()
+        varied = len(told) >= _FEWEST and len(np.unique(told // 100)) >= _HOURS and math.gcd(*told.tolist()) % 50
+        if on_clock and varied:
+            form, precision = f"%{bare}{form}{tail}", "min" if seconds == 1 else "s"
+            read = ClockColumn(bounds=(0, 1), format=form, precision=precision)
+            return _column(about, form, [read.plain(int(text)) * read.micros for text in texts], precision)
+    return None
+
+
+def _spans_of_objects(about: ColumnFacts) -> Column | None:
+    """A column of Python's or numpy's durations, or of Python's times of day; `None` where it is not."""
+    if all(isinstance(cell, dt.time) for cell in about.present):
+        seconds = [(cell.hour * 60 + cell.minute) * 60 + cell.second for cell in about.present]
+        micros = [s * 10**6 + cell.microsecond for s, cell in zip(seconds, about.present, strict=True)]
+        return _column(about, "%H:%M:%S", micros)
+    if not all(isinstance(cell, dt.timedelta | np.timedelta64) for cell in about.present):
+        return None
+    micros = [int(np.timedelta64(cell, "us").astype(np.int64)) for cell in about.present]
+    return _column(about, "%-d days %H:%M:%S", micros)
+
+
+def _read(texts: Sequence[str], form: str) -> list[int] | None:
+    """Microseconds of all texts, or `None` where one is not of that form or would be written otherwise."""
+    column = DurationColumn(bounds=(0, 1), format=form, precision="us")
+    micros = []
+    for text in texts:
+        value = column.parse(text)
+        if value is None or column.write(value) != text:
+            return None
+        micros.append(value)
+    return micros
+
+
+def _in_words(texts: Sequence[str]) -> list[str]:
+    """Forms such as "3 h 20 min" that the texts may have."""
+    words: dict[str, set[str]] = {}
+    longest: list[Any] = []
+    gaps = {""}
+    for text in texts:
+        parts = list(_WORD.finditer(text))
+        if not parts or text[: parts[0].start()] or text[parts[-1].end() :]:
+            return []
+        gaps |= {text[a.end() : b.start()] for a, b in pairwise(parts)}
+        for part in parts:
+            words.setdefault(_LETTERS[part[3][0]], set()).add(part[2] + part[3])
+        longest = max(longest, [part.groups() for part in parts], key=len)
+    if len(longest) < 2 or len(gaps - {""}) > 1:
+        return []
+    gap = max(gaps)
+    units = [(letter, min(words[letter], key=len)) for letter in "dHMS" if letter in words]
+    named = [(letter, word if len(words[letter]) == 1 else f"{word}(s)") for letter, word in units]
+    whole = [
+        gap.join(f"%{'-' * (i == 0 or bare)}{letter}{word}" for i, (letter, word) in enumerate(named))
+        for bare in (1, 0)
+    ]
+    return [gap.join(f"[%-{letter}{word}]" for letter, word in named), *whole]
+
+
+def _column(about: ColumnFacts, form: str, micros: Sequence[int], precision: str | None = None) -> Column:
+    line = np.array(micros, dtype=np.int64)
+    units = ("s", "ms", "us") if "%S" in form else ("h", "min", "s", "ms", "us")
+    precision = precision or next(unit for unit in units if not (line % MICROSECONDS[unit]).any())
+    if precision in ("ms", "us") and "f" not in form:
+        form += ".%f"
+    counts = line // MICROSECONDS[precision]
+    if about.raw.form != "mixed":
+        counts = counts[about.numbers_per_row]
+    is_clock = line.min() >= 0 and line.max() <= DAY and re.match("%-?[HI](:|%M)", form)
+    kind: type[SpanColumn] = ClockColumn if is_clock else DurationColumn
+    fields: dict[str, Any] = dict(numeric.integer(about, counts)) | {"format": form, "precision": precision}
+    fields |= {"dtype": about.common("", text=about.raw.form == "text").get("dtype")}
+    if about.raw.form in ("integer", "real") and fields["dtype"] in (None, "object"):
+        fields["dtype"] = "Int64" if about.missing else "int64"
+    return kind(**{key: value for key, value in fields.items() if key in kind.model_fields and key != "kind"})
