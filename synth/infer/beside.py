@@ -47,7 +47,7 @@ def sentinels(distinct: np.ndarray, counts: np.ndarray, fits: Callable[[Any], bo
     return ends[0], ends[1]
 
 
-def of_times(column: Any, about: ColumnFacts) -> Any:
+def set_apart(column: Any, about: ColumnFacts) -> Any:
     """A column of days or times, those beside the line apart from all others."""
     codes, cells = pd.factorize(about.per_row)
     if about.raw.form == "time":
