@@ -25,7 +25,6 @@ from synth.infer.kinds import (
     propose,
     repeats,
     texts_of_mixed,
-    without,
 )
 from synth.infer.personal import constant_in, names_owner, settle_locales
 from synth.infer.relations import add_modeled, find
@@ -101,7 +100,7 @@ def infer_schema(  # noqa: PLR0913 - each is a choice of its own, and most calls
     for name, cells in looked.items():
         kind, role = kinds.get(name), roles.get(name)
         in_text = kind in NUMBERS or name in parts or (kind is None and numbers_beside(cells, tokens))
-        known = without(cells, tokens) if cells.form == "text" else look(frame[name], frozenset({"", *tokens}))
+        known = cells.without(tokens) if cells.form == "text" else look(frame[name], frozenset({"", *tokens}))
         about = facts_of(name, frame[name], known, from_text=all_text or in_text, all_text=all_text, role=role)
         facts[name], columns[name] = about, propose(about, kind)
     columns = settle_locales(columns)

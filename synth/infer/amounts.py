@@ -1,4 +1,7 @@
-"""Numbers as people write them: currencies, units, percentages, marks between thousands, signs, odd texts beside."""
+"""Numbers as people write them: currencies, units, percentages, marks between thousands, signs, odd texts beside.
+
+Cells that hold several numbers, such as ``120/80``, ``[10, 20)`` or ``POINT (30.1 10.2)``, become columns of their own.
+"""
 
 import re
 import unicodedata
@@ -6,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from functools import cache
 from typing import NamedTuple
 
 import pandas as pd
@@ -68,8 +70,7 @@ class Amounts(NamedTuple):
 
 
 def read_amounts(counts: Mapping[str, int]) -> Amounts | None:
-    """The numbers of a column; `None` where it holds others, or too much beside them.
-    `counts`: *Sensitive*. Rows of each distinct text.
+    """The numbers of a column, of which each distinct text is in so many rows; `None` where it holds too much else.
 
     >>> read_amounts({"$4,000.00": 3, "($12.50)": 1, "$7.00": 1}).fields["format"]
     '$#,##0.00;($#,##0.00)'
@@ -79,7 +80,7 @@ def read_amounts(counts: Mapping[str, int]) -> Amounts | None:
     cores = Counter[tuple[str, str]]()
     for text, piece in pieces.items():
         cores[piece.core] += counts[text]
-    if len(pieces) < max(FEWEST, len(counts) - MOST_ODD) or not _may_precede(before := max(cores, key=cores.get)[0]):  # type: ignore[arg-type]
+    if len(pieces) < max(FEWEST, len(counts) - MOST_ODD) or not _may_precede(before := cores.most_common(1)[0][0][0]):
         return None
     after = _without_scale({after: n for (start, after), n in cores.items() if start == before})
     pieces = {t: p for t, p in pieces.items() if p.core[0] == before and _scale(p.core[1], after) is not None}
@@ -91,26 +92,25 @@ def read_amounts(counts: Mapping[str, int]) -> Amounts | None:
     form, numbers = _form(pieces, counts, marks, after)
     numbers = {text: number for text, number in numbers.items() if form.read(text) == number}
     odd = [text for text in counts if text not in numbers]
-    alike = sum(form.write(number) == text for text, number in numbers.items())
-    # Tests of one laboratory are reported with more decimals or fewer: 140, 4.0, 2.00.
-    is_alike = alike >= WRITTEN_ALIKE * len(numbers) or _are_limits(odd, counts)
+    n_odd, n = (sum(counts[text] for text in texts) for texts in (odd, counts))
+    # A few limits in a few rows: tests of one laboratory are reported with more decimals or fewer: 140, 4.0, 2.00.
+    are_limits = 0 < len(odd) <= MOST_LIMITS and n_odd <= LIMITS * n and all(map(_LIMIT.fullmatch, odd))
+    n_alike = sum(form.write(number) == text for text, number in numbers.items())
+    is_alike = n_alike >= WRITTEN_ALIKE * len(numbers) or are_limits
     if len(numbers) < max(FEWEST, len(odd) + 1) or not is_alike or len(odd) > MOST_ODD:
         return None
     if any(len(text) > LONGEST_ODD and counts[text] < FEWEST for text in odd):
         return None  # a note, which may say who a single row is about
     unsure = [text for text in odd if not _COMPARES.match(text)]
-    n_odd, n_unsure, n = (sum(counts[text] for text in texts) for texts in (odd, unsure, counts))
-    if n_unsure > ODD * n or n_odd > ODD_LIMITS * n or (form.is_plain and any(map(re.compile(r"\d").search, unsure))):
+    if (
+        sum(counts[text] for text in unsure) > ODD * n
+        or n_odd > ODD_LIMITS * n
+        or (form.is_plain and any(map(re.compile(r"\d").search, unsure)))
+    ):
         return None  # or codes, of which some are letters and digits
     sides = sorted((_side(text), text) for text in odd)
     below, above = (tuple(text for side, text in sides if (side[0] > 0) is is_above) for is_above in (False, True))
     return Amounts(form, numbers, below, above)
-
-
-def _are_limits(odd: Sequence[str], counts: Mapping[str, int]) -> bool:
-    """True if the texts beside numbers are a few limits in a few rows, so that all others are amounts."""
-    few = 0 < len(odd) <= MOST_LIMITS and sum(counts[text] for text in odd) <= LIMITS * sum(counts.values())
-    return few and all(map(_LIMIT.fullmatch, odd))
 
 
 def _side(text: str) -> tuple[int, float]:
@@ -130,18 +130,15 @@ def _scale(after: str, bare: str) -> int | None:
     return 0 if after == bare else _SCALES.get(after[:1].lower()) if after[1:] == bare else None
 
 
-@cache
-def _currencies() -> frozenset[str]:
-    from faker.providers.currency import Provider
-
-    return frozenset(code for code, _ in Provider.currencies)
-
-
 def _may_precede(before: str) -> bool:
     """True of a currency: words and letters before a number make it a code."""
     word = before.strip()
     has_sign = any(unicodedata.category(character) == "Sc" for character in word) and len(word) <= len("HK$ ")
-    return not word or has_sign or word.lower() in _WORDS or word in _currencies()
+    if not word or has_sign or word.lower() in _WORDS:
+        return True
+    from faker.providers.currency import Provider
+
+    return any(word == code for code, _ in Provider.currencies)
 
 
 def _strict(mark: str, point: str, lakh: bool) -> re.Pattern[str]:
@@ -201,7 +198,7 @@ def _form(
 
 
 FEWEST_TEXTS = 20  # different texts; fewer are categories
-MOST_PARTS, MOST_ODD = 6, 3
+MOST_PARTS, MOST_WORDS = 6, 3  # numbers in a cell, and different texts without any
 _NUMBERS = (
     re.compile(r"[+-]?(?:\d[\d.,]*\d|\d)", re.ASCII),
     re.compile(r"(?<![\d.])[+-]?\d+(?:\.\d+)?(?![\d.]*\d)", re.ASCII),
@@ -215,12 +212,10 @@ _LEADING_ZERO = re.compile(r"[+-]?0\d")
 
 
 def split_columns(
-    frame: pd.DataFrame, looked: Mapping[str, RawColumn], tokens: Collection[str], others: Collection[str]
+    frame: pd.DataFrame, looked: Mapping[str, RawColumn], tokens: Collection[str], others: Collection[str | None]
 ) -> tuple[pd.DataFrame, dict[str, Part]]:
     """The table with a column for each number of cells that hold several, and which these are.
-    `looked`: *Sensitive*. Every column, by name.
-    `tokens`: texts that stand for a missing value.
-    `others`: columns that stay as they are.
+    `tokens`: texts that stand for a missing value. `others`: columns that stay as they are.
     """
     columns, parts = dict[str, pd.Series](), dict[str, Part]()
     for name in frame.columns:
@@ -243,15 +238,14 @@ def split_columns(
 
 
 def form_of(texts: Sequence[str]) -> str | None:
-    """The form of texts that hold several numbers, `{}` for each that varies; `None` where they have none.
-    `texts`: *Sensitive*. Distinct texts.
+    """The form of distinct texts that hold several numbers, `{}` for each that varies; `None` where they have none.
 
     >>> form_of([f"{a}/{a - 40}" for a in range(100, 130)])
     '{}/{}'
     """
     odd = [text for text in texts if not any(map(str.isdigit, text))]
     texts = [text for text in texts if any(map(str.isdigit, text))]
-    if len(texts) <= FEWEST_TEXTS or len(odd) > MOST_ODD or any("{" in text or "}" in text for text in texts):
+    if len(texts) <= FEWEST_TEXTS or len(odd) > MOST_WORDS or any("{" in text or "}" in text for text in texts):
         return None
     for number in _NUMBERS:
         first = _split(texts[0], number)[0]

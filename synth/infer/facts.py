@@ -1,7 +1,7 @@
-"""Facts about a column before its kind is proposed."""
+"""Facts about a column before its kind is proposed: its cells in one of a few forms, and what name and values say."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -40,6 +40,11 @@ class RawColumn:
     def missing_rows(self) -> np.ndarray:
         return self.missing if self.codes is None else np.asarray(np.append(self.missing, True)[self.codes], dtype=bool)
 
+    def without(self, texts: Collection[str]) -> "RawColumn":
+        """The column with some of its texts missing."""
+        absent = np.fromiter((text in texts for text in self.cells), dtype=bool, count=len(self.cells))
+        return replace(self, missing=self.missing | absent)
+
 
 def look(series: pd.Series, missing_texts: frozenset[str] = frozenset({""})) -> RawColumn:
     """The column in one of the forms. *Sensitive*."""
@@ -60,9 +65,9 @@ def look(series: pd.Series, missing_texts: frozenset[str] = frozenset({""})) -> 
         raw = raw if isinstance(raw, np.ndarray) else to_objects(raw)
         different, numbers = unlike(raw)
     if all(isinstance(cell, str) for cell in different):
-        absent = np.fromiter((text in missing_texts for text in different), dtype=bool, count=len(different))
         codes = numbers.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        return RawColumn("text", as_objects(map(str, different)), absent, codes=codes)
+        column = RawColumn("text", as_objects(map(str, different)), np.zeros(len(different), dtype=bool), codes=codes)
+        return column.without(missing_texts)
     return _uniform(raw, pd.isna(raw) | np.array([isinstance(v, str) and v in missing_texts for v in raw], dtype=bool))
 
 
@@ -83,12 +88,6 @@ def _uniform(cells: np.ndarray, missing: np.ndarray) -> RawColumn:
 
 Role = Literal["target", "entity"] | None
 
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-
-
-def snake(name: str) -> str:
-    return _CAMEL.sub("_", name).lower()
-
 
 _IDENTIFIER = re.compile(r"(^|[^a-z])(id|uuid|guid|key|nbr|identifier|ssn|mrn)$")
 _COUNTER = re.compile(
@@ -98,6 +97,10 @@ _ROW_NAME = re.compile(r"Unnamed: \d+|rownames|row[. _]names?", re.IGNORECASE)
 _WEIGHT = re.compile(
     r"^(fnlwgt|finalwgt|perwt|pwgtp|wtfinl|asecwt|hhwt|hwt|(final|person|sample|sampling|survey)[_ -]?(weight|wgt|wt))$"
 )
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 @dataclass(frozen=True)
@@ -117,12 +120,10 @@ class ColumnFacts:
         """The number of each row's value among the distinct ones, -1 where missing."""
         if self.raw.codes is not None:
             return np.where(self.raw.missing_rows, -1, self.raw.codes)
+        cells = self.raw.cells
         if self.raw.form == "mixed":
-            texts = [f"{type(cell).__name__} {cell}" for cell in self.raw.cells]
-            codes = pd.factorize(np.array(texts, dtype=object))[0]
-        else:
-            codes = pd.factorize(self.raw.cells)[0]
-        return np.where(self.raw.missing, -1, codes)
+            cells = np.array([f"{type(cell).__name__} {cell}" for cell in cells], dtype=object)
+        return np.where(self.raw.missing, -1, pd.factorize(cells)[0])
 
     @cached_property
     def present(self) -> Any:

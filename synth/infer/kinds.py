@@ -81,9 +81,7 @@ def missing_texts_of(
 def _tell(texts: list[str]) -> bool:
     """True if texts beside words say that a column holds numbers or times."""
     return len(texts) >= LEAST_VALUES and (
-        numeric.are_numbers(texts)
-        or read_times(texts) is not None
-        or read_amounts(dict.fromkeys(texts, 1)) is not None
+        numeric.are_numbers(texts) or read_times(texts) is not None or read_amounts(dict.fromkeys(texts, 1)) is not None
     )
 
 

@@ -1,15 +1,18 @@
-"""Numeric columns: whole or with a fraction, their precision, spikes, and where their resolution should lie."""
+"""Numeric columns: whole or with a fraction, their precision, spikes, and where their resolution should lie.
 
+Whole numbers that are no amounts, too: few levels, codes, and those that stand for something else, such as -999.
+"""
+
+import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
 
 from synth.errors import TableError
-from synth.infer import beside
 from synth.infer.facts import ColumnFacts, snake
 from synth.schema.kinds import CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.schema.kinds.base import NEARLY_ALL
@@ -37,30 +40,22 @@ _REAL = re.compile(r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]\d+)?", re.ASCII)
 
 
 def of_texts(texts: np.ndarray, name: str) -> np.ndarray | None:
-    """Texts as int64 or float64, or `None` where they are not all numbers.
-    `texts`: *Sensitive*. Distinct texts, shape (n,).
-    """
+    """Distinct texts as int64 or float64, or `None` where they are not all numbers."""
     others = [text for text in texts if not _REAL.fullmatch(text)]
-    if others:
-        if len(others) < len(texts) and all(INFINITY.fullmatch(text) for text in others):
-            raise _infinite(name)
-        return None
-    if any(len(text) > _LONGEST for text in texts):
+    if 0 < len(others) < len(texts) and all(INFINITY.fullmatch(text) for text in others):
+        raise _infinite(name)
+    if others or any(len(text) > _LONGEST for text in texts):
         return None
     if all(_WHOLE.fullmatch(text) for text in texts):
         whole = [int(text.split(".")[0]) for text in texts]
         fits = INT64[0] <= min(whole) and max(whole) <= INT64[1]
         return np.array(whole, dtype=np.int64) if fits else None
     reals = np.array([float(text) for text in texts])
-    if np.isinf(reals).any():
-        return None
-    return reals
+    return None if np.isinf(reals).any() else reals
 
 
 def are_numbers(texts: Sequence[str]) -> bool:
-    """True if all texts are numbers that a column holds. *Sensitive*."""
-    finite = all(_REAL.fullmatch(text) for text in texts)
-    return finite and of_texts(np.array(texts, dtype=object), "") is not None
+    return all(_REAL.fullmatch(text) for text in texts) and of_texts(np.array(texts, dtype=object), "") is not None
 
 
 def _infinite(name: str) -> TableError:
@@ -70,9 +65,7 @@ def _infinite(name: str) -> TableError:
 
 
 def numbers_of(about: ColumnFacts) -> np.ndarray | None:
-    """The number of each row that has one, int64 where all are whole and fit, else float64; `None`: others are there.
-    *Sensitive*.
-    """
+    """The number of each row that has one, int64 where all are whole and fit, else float64; `None`: some are none."""
     values: Any = about.per_row
     if about.raw.form == "text":
         read = of_texts(about.present, about.name) if about.from_text else None
@@ -99,9 +92,7 @@ def check_finite(name: str, values: np.ndarray) -> None:
 
 
 def propose(about: ColumnFacts, values: np.ndarray) -> Column:
-    """The kind of a column of numbers.
-    `values`: *Sensitive*. Its numbers, one for each row that has one, int64 or float64.
-    """
+    """The kind of a column of numbers, of which `values` are those of all rows that have one, int64 or float64."""
     if values.dtype.kind == "f":
         check_finite(about.name, values)
         if not np.all(values == np.rint(values)) or np.abs(values).max() >= 2.0**63:
@@ -179,13 +170,45 @@ def _beside(about: ColumnFacts, values: np.ndarray) -> tuple[dict[str, Any], np.
     """How numbers are written and what lies beside them, and the ordinary ones."""
     fields: dict[str, Any] = {"below": (), "above": (), **about.written}
     distinct, counts = np.unique(values, return_counts=True)
-    n_below, n_above = beside.sentinels(distinct.astype(np.float64), counts, beside.is_sentinel)
+    n_below, n_above = sentinels(distinct.astype(np.float64), counts, is_sentinel)
     if n_below or n_above:
         plain = distinct.tolist()
         fields["below"] += tuple(plain[:n_below])
         fields["above"] = (*plain[len(plain) - n_above :], *fields["above"])
         values = values[(values >= distinct[n_below]) & (values <= distinct[len(distinct) - 1 - n_above])]
     return {key: value for key, value in fields.items() if value}, values
+
+
+FEWEST_ROWS, MOST_APART, LEAST_OTHERS = 3, 5, 10
+"""Rows of each such value at least, such values at either end at most, and different ordinary ones at least."""
+_REPEATED = re.compile(r"-?(([1789])\2+(\.\2+)?|10{6,}|2147483647|2147483648)(\.0)?")
+
+
+def is_sentinel(value: float) -> bool:
+    """True if a number looks like one that stands for something else.
+
+    >>> is_sentinel(-999.0), is_sentinel(99.99), is_sentinel(120000.0)
+    (True, True, False)
+    """
+    return _REPEATED.fullmatch(repr(float(value))) is not None
+
+
+def sentinels(distinct: np.ndarray, counts: np.ndarray, fits: Callable[[Any], bool]) -> tuple[int, int]:
+    """How many values at either end are beside the line: in several rows, and farther off than all others reach.
+
+    >>> sentinels(np.array([*range(18, 90), 999.0]), np.array([9] * 73), is_sentinel)
+    (0, 1)
+    """
+    ends = [0, 0]
+    for side in (0, 1, 0):
+        kept = slice(ends[0], len(distinct) - ends[1])
+        line, rows = (distinct[kept], counts[kept]) if side == 0 else (-distinct[kept][::-1], counts[kept][::-1])
+        for n in range(1, min(MOST_APART, len(line) - LEAST_OTHERS) + 1):
+            is_far = line[n] - line[n - 1] > line[-1] - line[n] and rows[:n].min() >= FEWEST_ROWS
+            if is_far and all(map(fits, line[:n] if side == 0 else -line[:n])):
+                ends[side] += n
+                break
+    return ends[0], ends[1]
 
 
 def _spacing(habits: Mapping[str, Any], unit: float) -> float:
@@ -200,9 +223,7 @@ def _int64(about: ColumnFacts) -> str:
 
 
 def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
-    """The steps and the frequent values of a column, as a schema writes them; `None` where every value has a cell.
-    `values`: *Sensitive*. Shape (n,).
-    """
+    """The steps and the frequent values of a column, as a schema writes them. `unit`: its precision, if it has one."""
     low, high = float(values.min()), float(values.max())
     if unit is not None and max(-low, high) / unit >= EXACT_FLOAT:
         return {}  # float64 does not tell its values apart
@@ -224,10 +245,7 @@ def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
 
 
 def frequent_values(distinct: np.ndarray, counts: np.ndarray, column: NumericColumn) -> tuple[float, ...]:
-    """The spikes of a column whose precision and steps are known: those that `habits_of` finds where it has no steps.
-    `distinct`: *Sensitive*. Its values, ascending, shape (n_values,).
-    `counts`: *Sensitive*. How many rows hold each, shape (n_values,).
-    """
+    """The spikes of a column of known precision and steps: those that `habits_of` finds where it has no steps."""
     unit, often = column.unit, column.spacing
     low, high = column.bounds
     if len(distinct) == 0 or (unit is not None and max(-low, high) / unit >= EXACT_FLOAT):
@@ -238,13 +256,13 @@ def frequent_values(distinct: np.ndarray, counts: np.ndarray, column: NumericCol
 
 
 def _are_all_there_are(counts: np.ndarray) -> bool:
-    """True if a column's values are few, and each is in several rows. Args are those of `frequent_values`."""
+    """True if a column's values are few, and each is in several rows."""
     return len(counts) <= FEW_VALUES and counts.min() > 1 and counts.sum() >= LEAST_STEPPED
 
 
 def _steps_of(values: np.ndarray, unit: float) -> tuple[tuple[float, float], ...]:
     """Steps that more values are on than finer and coarser steps explain, coarsest first, with their shares.
-    `values`: *Sensitive*. Without zeros and frequent values, which are on a step by themselves; shape (n,).
+    `values`: without zeros and frequent ones, which are on a step by themselves.
     """
     distinct, counts = np.unique(values, return_counts=True)
     if counts.sum() < LEAST_STEPPED or len(distinct) < FEWEST_STEPS:
@@ -310,9 +328,7 @@ def decimals_of(values: np.ndarray, digits: int = 15) -> int | None:
 
 
 def scale_of(values: np.ndarray, step: float) -> Literal["linear", "log"]:
-    """The scale of a column: its resolution lies on small magnitudes where the tail is heavy.
-    `values`: *Sensitive*. Shape (n,).
-    """
+    """The scale of a column: its resolution lies on small magnitudes where the tail is heavy."""
     peak = float(np.abs(values).max())
     if peak <= step:
         return "linear"
@@ -395,7 +411,6 @@ def named_code(name: str) -> bool:
 
 def are_levels(distinct: np.ndarray, counts: np.ndarray) -> bool:
     """True if whole numbers are few levels that repeat themselves, rather than counts of which larger ones may come.
-    `distinct`: *Sensitive*. The values, ascending.
 
     >>> are_levels(np.arange(5), np.array([40, 90, 60, 20, 9])), are_levels(np.arange(5), np.array([900, 90, 9, 1, 1]))
     (True, False)
@@ -418,7 +433,6 @@ def are_codes(name: str, distinct: np.ndarray, counts: np.ndarray) -> bool:
 
     Codes are spaced irregularly, and neighbors are not alike. Amounts are, among equally round ones: prices and
     durations heap on multiples of ten, a dozen or a month.
-    `distinct`: *Sensitive*. Its values, ascending.
     """
     often = counts.sum() / len(distinct)
     if named_code(name):
@@ -445,15 +459,14 @@ def are_codes(name: str, distinct: np.ndarray, counts: np.ndarray) -> bool:
 def _heaped(values: np.ndarray, counts: np.ndarray) -> bool:
     """True if multiples of a step, or the numbers just below them, are more frequent than other values."""
     size = np.log(counts + 0.5)
-    return any(_more(size, (values + below) % step == 0) for step in _STEPS for below in (0, 1))
-
-
-def _more(size: np.ndarray, on: np.ndarray) -> bool:
-    n_on, n_off = int(on.sum()), int((~on).sum())
-    if min(n_on, n_off) < 4:
-        return False
-    error = math.sqrt(float(size[on].var(ddof=1)) / n_on + float(size[~on].var(ddof=1)) / n_off)
-    return bool(size[on].mean() - size[~on].mean() > HEAPED * max(error, 1e-9))
+    for step, below in itertools.product(_STEPS, (0, 1)):
+        is_on = (values + below) % step == 0
+        on, off = size[is_on], size[~is_on]
+        if min(len(on), len(off)) >= 4:
+            error = math.sqrt(float(on.var(ddof=1)) / len(on) + float(off.var(ddof=1)) / len(off))
+            if on.mean() - off.mean() > HEAPED * max(error, 1e-9):
+                return True
+    return False
 
 
 def _neighbors(values: np.ndarray, counts: np.ndarray) -> tuple[float, float, float]:

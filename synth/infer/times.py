@@ -20,6 +20,9 @@ from synth.schema.kinds.date import every_of
 from synth.schema.kinds.moments import DAY, EPOCH, MICROSECONDS, write_as
 from synth.schema.kinds.spans import SpanColumn
 from synth.table import datetime_codec
+from synth.table.arrow import as_objects
+from synth.table.cast import cast
+from synth.table.chunk import as_series
 from synth.table.faults import Fault
 
 _DAYS = (
@@ -408,3 +411,28 @@ def _column(about: ColumnFacts, form: str, micros: Sequence[int], precision: str
     if about.raw.form in ("integer", "real") and fields["dtype"] in (None, "object"):
         fields["dtype"] = "Int64" if about.missing else "int64"
     return kind(**{key: value for key, value in fields.items() if key in kind.model_fields and key != "kind"})
+
+
+_ENDS_OF_DAYS = {(1, 1), (1, 2), (12, 30), (12, 31), (6, 6), (4, 11)}  # of years, and of what computers count days in
+
+
+def set_apart(column: Any, about: ColumnFacts) -> Any:
+    """A column of days or times, those beside the line apart from all others."""
+    codes, cells = pd.factorize(about.per_row)
+    if about.raw.form == "time":
+        line = cells.astype("datetime64[us]").astype(np.int64)
+    else:
+        line = column.instants(as_series(cast(as_objects(cells), column)[0], column)).astype(np.int64)
+    order = np.argsort(line, kind="stable")
+
+    def fits(micros: float) -> bool:
+        moment = np.datetime64(int(micros), "us").item()
+        return isinstance(moment, dt.datetime) and (moment.year >= 2070 or (moment.month, moment.day) in _ENDS_OF_DAYS)
+
+    n_below, n_above = numeric.sentinels(line[order], np.bincount(codes)[order], fits)
+    if not (n_below or n_above):
+        return column
+    known = [column.plain(moment) for moment in line[order].astype("datetime64[us]").tolist()]
+    end = len(known) - n_above
+    parts = {"below": tuple(known[:n_below]), "above": tuple(known[end:]), "bounds": (known[n_below], known[end - 1])}
+    return column.model_copy(update=parts)

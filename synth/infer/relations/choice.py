@@ -14,7 +14,7 @@ from synth.infer.relations.lines import DAY, MONDAY, WEEK, Candidate, Lines, tol
 from synth.infer.relations.rules import ENOUGH
 
 BINS, SPIKE, LEAVES = 16, 0.02, 40  # codes of a number, share of a value with a code of its own, leaves of the tree
-LEAST_LEAF, LEAST_ROWS = 15, 40
+LEAST_LEAF, LEAST_HALF = 15, 40  # rows of a leaf, and of each half
 PRIOR = 3.0  # rows that the shares of all rows count for in a leaf
 ROUND = (2, 5, 10, 50, 100)  # multiples of the lattice that round values are on
 MISSING, LARGEST = -1e12, 1e37
@@ -56,7 +56,7 @@ def count_bits(
     known = np.isfinite(values)
     v, scales = np.round(values[known] / step, 9), np.broadcast_to(scale, values.shape)[known]
     half = len(v) // 2
-    if half < LEAST_ROWS:
+    if half < LEAST_HALF:
         return 0.0
     code, widths = _codes(v[:half], v, spiky)
     n = len(widths)
