@@ -6,7 +6,7 @@ other columns, its gap, its parts. All of it is read off the data; a person asse
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,49 +23,31 @@ from synth.infer.numeric import integer, real
 from synth.infer.relations.candidates import LEAST_EXACT
 from synth.infer.relations.choice import Choice, Modeling, Representation, left_over, split
 from synth.infer.relations.lines import Lines
-from synth.infer.relations.rules import combinations, find_orders, keys, percent, usual_categories
+from synth.infer.relations.rules import find_combinations, find_keys, find_orders, percent, usual_categories
 from synth.schema import Schema
 from synth.schema.kinds import IntegerColumn
 from synth.schema.kinds.modeled import Modeled
 
-__all__ = ["Relation", "Relations", "find", "find_exact", "left_of"]
+__all__ = ["Relation", "find", "find_exact", "left_of"]
 
 LEAST_UNITS = 100  # in fewer rows (or entities, whose rows are alike) nothing is told from chance
-OPERANDS_OF_TARGET = 3  # at least, of a sum or a product that computes the column that models predict
 
 
-@dataclass(frozen=True)
-class Relation:
-    """An expression that gives a column exactly, in that share of the rows that have both; or what says a category."""
-
-    column: str
-    expression: str
-    unit: Unit | None
-    share: float
-    usual: Modeled | None = None
-
-
-@dataclass(frozen=True)
-class Relations:
-    """What holds between columns: laws, and what columns are modeled as."""
-
-    constraints: tuple[Constraint, ...] = ()
-    modeled: Mapping[str, Modeled] = field(default_factory=dict)
-
-
-def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations:
-    """What holds between the columns of a table; without `laws`, what these would say is modeled.
-    `frame`: *Sensitive*. Conforming to the schema.
+def find(
+    frame: pd.DataFrame, schema: Schema, *, laws: bool = True
+) -> tuple[tuple[Constraint, ...], dict[str, Modeled]]:
+    """The laws that hold between the columns of a table, and what columns are modeled as.
+    `frame`: *Sensitive*. Conforming to the schema. Without `laws`, what these would say is modeled.
 
     >>> rows = pd.DataFrame({"low": range(0, 2000, 10), "more": [i * i % 83 for i in range(200)]})
     >>> rows["high"] = rows["low"] + rows["more"]
     >>> from synth.infer import infer_schema
-    >>> [str(law) for law in find(rows, infer_schema(rows, constraints=False)).constraints]
+    >>> [str(law) for law in find(rows, infer_schema(rows, constraints=False))[0]]
     ["'high' is low + more"]
     """
     lines = Lines.of(frame, schema)
     if lines.n_all_units < LEAST_UNITS:
-        return Relations()
+        return (), {}
     computed = set(schema.learned) - set(schema.modeled)
     choice = _choose(lines, computed)
     formulas = [law for each in choice.exact.values() if laws and (law := _law(frame, each, schema)) is not None]
@@ -76,27 +58,30 @@ def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations
     }
     free = [name for name in schema.learned if name not in computed]
     listed = [rule for rule in schema.constraints if isinstance(rule, FixedCombinations)]
-    listed += combinations(frame, schema, free, lines.units) if laws else []
-    orders = find_orders(lines, [name for name in schema.learned if name not in copies], implied)
-    orders = [order for order in orders if not any({order.low, order.high} <= {*rule.columns} for rule in listed)]
+    listed += find_combinations(frame, schema, free, lines.units) if laws else []
+    orders = [
+        (order, is_law)
+        for order, is_law in find_orders(lines, [name for name in schema.learned if name not in copies], implied)
+        if not any({order.low, order.high} <= {*rule.columns} for rule in listed)
+    ]
     exact = {name: each for name, each in choice.exact.items() if name not in computed}
     # What never falls in an entity is drawn as such, unless `infer` has it computed; what is listed is held so.
     apart = {*schema.nondecreasing_in_entity, *(name for rule in listed for name in rule.columns)} - computed
-    rest = Modeling(choice, {(order.low, order.high) for order in orders}, apart).find()
+    rest = Modeling(choice, {(order.low, order.high) for order, _ in orders}, apart).find()
     relations = [*(each for name, each in exact.items() if laws or name not in schema.nondecreasing_in_entity), *rest]
     modeled = {each.column: _modeled(each, lines) for each in relations}
     modeled |= usual_categories(frame, lines, [name for name in free if name not in modeled], listed)
     if not laws:
-        return Relations((), modeled)
-    ordered = [order.inequality() for order in orders if order.is_law]
-    return Relations((*formulas, *ordered, *listed, *keys(frame, schema, free)), modeled)
+        return (), modeled
+    ordered = [order for order, is_law in orders if is_law]
+    return (*formulas, *ordered, *listed, *find_keys(frame, schema, free)), modeled
 
 
 def with_modeled(frame: pd.DataFrame, schema: Schema, n: int) -> Schema:
     """The schema with what its columns are modeled as in these rows, which are some of so many; no laws are added.
     `frame`: *Sensitive*. Conforming to the schema.
     """
-    modeled = find(frame, schema, laws=False).modeled
+    modeled = find(frame, schema, laws=False)[1]
     if len(frame) < n:  # other rows may have what these have not
         modeled = {
             name: each.model_copy(update={"alone": each.expression is not None and not each.usual})
@@ -117,6 +102,17 @@ def add_modeled(schema: Schema, modeled: Mapping[str, Modeled]) -> Schema:
     return schema
 
 
+@dataclass(frozen=True)
+class Relation:
+    """An expression that gives a column exactly, in that share of the rows that have both; or what says a category."""
+
+    column: str
+    expression: str
+    unit: Unit | None
+    share: float
+    usual: Modeled | None = None
+
+
 def find_exact(frame: pd.DataFrame, schema: Schema) -> tuple[Relation, ...]:
     """The expressions that give a column exactly in nearly all rows, the strongest first; then what says a category.
     `frame`: *Sensitive*. Conforming to the schema.
@@ -132,14 +128,6 @@ def find_exact(frame: pd.DataFrame, schema: Schema) -> tuple[Relation, ...]:
     return (*sorted(relations, key=lambda each: -each.share), *usual)
 
 
-def _choose(lines: Lines, computed: Collection[str]) -> Choice:
-    schema = lines.schema
-    fixed = [name for name in (schema.order, *computed) if name is not None]
-    choice = Choice(lines, fixed, {} if schema.target is None else {schema.target: OPERANDS_OF_TARGET})
-    choice.exact = {name: each for name, each in choice.exact.items() if _share(each, lines) >= LEAST_EXACT}
-    return choice
-
-
 def left_of(frame: pd.DataFrame, relation: Relation, schema: Schema) -> np.ndarray:
     """What is left of a relation's expression in each row: 0 exactly where it gives the value, NaN where it cannot.
     `frame`: conforming to the schema; *Sensitive* where it is real. Of times in seconds, of categories 1 if another.
@@ -150,15 +138,23 @@ def left_of(frame: pd.DataFrame, relation: Relation, schema: Schema) -> np.ndarr
         differs = (own != usual).fillna(value=True).to_numpy(dtype=float)
         return np.where(says_none | own.isna().to_numpy(), np.nan, differs)
     lines = Lines.of(frame, schema, among={relation.column, *operands_of(parse(relation.expression))})
-    values = lines.evaluate(relation.expression, relation.unit, relation.column)
-    return left_over(lines.positions[relation.column], values, lines.step(relation.column))
+    return _left(lines, relation.column, relation.expression, relation.unit)
+
+
+def _left(lines: Lines, column: str, expression: str, unit: Unit | None) -> np.ndarray:
+    return left_over(lines.positions[column], lines.evaluate(expression, unit, column), lines.step(column))
 
 
 def _share(each: Representation, lines: Lines) -> float:
     """The share of all rows that an expression gives exactly."""
-    values = lines.evaluate(each.candidate.expression, each.candidate.unit, each.column)
-    left = left_over(lines.positions[each.column], values, lines.step(each.column))
+    left = _left(lines, each.column, each.candidate.expression, each.candidate.unit)
     return float((left[np.isfinite(left)] == 0).mean()) if np.isfinite(left).any() else 0.0
+
+
+def _choose(lines: Lines, computed: Collection[str]) -> Choice:
+    choice = Choice(lines, {lines.schema.order, *computed})
+    choice.exact = {name: each for name, each in choice.exact.items() if _share(each, lines) >= LEAST_EXACT}
+    return choice
 
 
 def _law(frame: pd.DataFrame, each: Representation, schema: Schema) -> Formula | None:

@@ -19,9 +19,9 @@ from synth.infer.relations.lines import (
     Lines,
     Term,
     Terms,
-    multiplied,
     shortest,
     tolerance,
+    wrap,
     write_product,
     write_sum,
 )
@@ -313,7 +313,11 @@ class Search:
         z, x = _standard(z), _standard(x)
         # What is a column already is none again.
         fit = np.where((np.abs(x @ z.T) < len(rows) * (1 - 1e-9)).all(axis=0), np.abs(z @ (c - c.mean())), 0.0)
-        return [multiplied(*(terms[i] for i in pairs[k])) for k in np.argsort(-fit)[:PRODUCTS] if fit[k] > 0]
+        products = []
+        for i, j in (pairs[k] for k in np.argsort(-fit)[:PRODUCTS] if fit[k] > 0):
+            (a, b), text = (terms[i], terms[j]), f"{wrap(terms[i].text)} * {wrap(terms[j].text)}"
+            products.append(Term(text, a.names + b.names, np.multiply(a.values, b.values), a.unit or b.unit))
+        return products
 
     def _products(self, name: str, rows: np.ndarray, terms: Sequence[Term]) -> Iterator[Candidate]:
         own = self.lines.sample[name]

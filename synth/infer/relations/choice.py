@@ -10,7 +10,7 @@ import numpy as np
 
 from synth.constraints import Formula
 from synth.infer.relations.candidates import LEAST_EXACT, Search
-from synth.infer.relations.lines import DAY, MONDAY, WEEK, Candidate, Lines, tolerance
+from synth.infer.relations.lines import DAY, MONDAY, WEEK, Candidate, Lines, needed, tolerance
 from synth.infer.relations.rules import ENOUGH
 
 BINS, SPIKE, LEAVES = 16, 0.02, 40  # codes of a number, share of a value with a code of its own, leaves of the tree
@@ -20,29 +20,17 @@ ROUND = (2, 5, 10, 50, 100)  # multiples of the lattice that round values are on
 MISSING, LARGEST = -1e12, 1e37
 
 
-class Features:
-    """What a tree sees of the other columns: positions, weekdays and times of day, categories; sampled rows."""
-
-    def __init__(self, lines: Lines) -> None:
-        self.at: dict[str, range] = {}
-        blocks: list[np.ndarray] = []
-        for name in dict.fromkeys([*lines.sample, *lines.codes]):
-            values = lines.codes[name] if name in lines.codes else lines.sample[name]
-            # In days, as float32 holds no more.
-            new = (
-                [values / DAY, np.floor((values - MONDAY) / DAY) % 7, values % DAY] if lines.is_time(name) else [values]
-            )
-            self.at[name] = range(len(blocks), len(blocks) + len(new))
-            blocks += map(self.fill, new)
-        self.matrix = np.stack(blocks, axis=1) if blocks else np.zeros((len(lines.rows), 0), np.float32)
-
-    @staticmethod
-    def fill(values: np.ndarray) -> np.ndarray:
-        filled = np.where(np.isfinite(values), values, MISSING)
-        return np.clip(filled, -LARGEST, LARGEST).astype(np.float32)
-
-    def without(self, names: Collection[str]) -> np.ndarray:
-        return self.matrix[:, [i for name, at in self.at.items() if name not in names for i in at]]
+def features_of(lines: Lines) -> dict[str, np.ndarray]:
+    """What a tree sees of each column in the sampled rows: positions or categories; of times weekday and clock, too."""
+    features = {}
+    for name in dict.fromkeys([*lines.sample, *lines.codes]):
+        values = lines.codes[name] if name in lines.codes else lines.sample[name]
+        views = [values]
+        if lines.is_time(name):  # in days, as float32 holds no more
+            views = [values / DAY, np.floor((values - MONDAY) / DAY) % 7, values % DAY]
+        filled = [np.where(np.isfinite(view), view, MISSING) for view in views]
+        features[name] = np.clip(np.stack(filled, axis=1), -LARGEST, LARGEST).astype(np.float32)
+    return features
 
 
 def count_bits(
@@ -139,6 +127,7 @@ LEAST_OF_CATEGORIES = 0.98  # share of the rows that an expression gives exactly
 RESULT = 0.5  # bits that each sign of a sum or a product is worth, beside that of its parts
 MOST_LEVELS = 3.0  # bits of a share with few levels
 BEAM = 24  # sets of exact expressions that are looked at
+OPERANDS_OF_TARGET = 3  # at least, of a sum or a product that computes the column that models predict
 FEW_TIMES = 100  # different times, such as the first days of months: parts would leave these
 
 
@@ -161,32 +150,23 @@ class Representation:
 def left_over(own: np.ndarray, values: np.ndarray, step: float, *, ratio: bool = False) -> np.ndarray:
     """What is left of an expression, on the column's precision: zero where it gives the value; NaN where it cannot."""
     with np.errstate(all="ignore"):
-        if ratio:
-            return _shorten(own, values, step)
-        near = np.abs(own - values) <= tolerance(own, step)
-        left = own - values
-        if step:
-            left = np.round(own / step - np.round(values / step)) * step
-    return np.where(np.isfinite(left), np.where(near, 0.0, left), np.nan)
-
-
-def _shorten(own: np.ndarray, values: np.ndarray, step: float) -> np.ndarray:
-    """The quotient as the shortest decimal number that gives the value back."""
-    exact = left = np.where(values > 0, own / values, np.nan)
-    for digits in range(7, -1, -1) if step else ():
-        short = np.round(exact, digits)
-        left = np.where(np.abs(short * values - own) <= 0.5001 * step, short, left)
+        if ratio:  # the shortest decimal number that gives the value back
+            exact = left = np.where(values > 0, own / values, np.nan)
+            for digits in range(7, -1, -1) if step else ():
+                short = np.round(exact, digits)
+                left = np.where(np.abs(short * values - own) <= 0.5001 * step, short, left)
+        else:
+            left = np.round(own / step - np.round(values / step)) * step if step else own - values
+            left = np.where(np.isfinite(left) & (np.abs(own - values) <= tolerance(own, step)), 0.0, left)
     return np.where(np.isfinite(left), left, np.nan)
 
 
 class Choice:
     """One search: what is exact, and what is modeled."""
 
-    def __init__(self, lines: Lines, fixed: Collection[str] = (), protected: Mapping[str, int] | None = None) -> None:
-        """`fixed`: columns that are never computed. `protected`: those that results of so many operands may give."""
-        self.lines, self.search = lines, Search(lines)
-        self.fixed, self.protected = frozenset(fixed), dict(protected or {})
-        self.features = Features(lines)
+    def __init__(self, lines: Lines, fixed: Collection[str | None]) -> None:
+        """`fixed`: columns that are never computed."""
+        self.lines, self.search, self.fixed = lines, Search(lines), frozenset(fixed)
         self.near: defaultdict[str, list[Candidate]] = defaultdict(list)  # not exact in most rows
         self.partial: defaultdict[str, list[tuple[float, Candidate]]] = defaultdict(list)  # exact in some
         self._exact: dict[object, Representation] = {}
@@ -311,7 +291,7 @@ class Choice:
     def is_allowed(self, candidate: Candidate, taken: Mapping[str, Representation]) -> bool:
         """True if a column may be computed so: not the order, and what is constant from what is; not in a circle."""
         name, operands = candidate.column, candidate.operands
-        enough = name not in self.protected or len(operands) >= self.protected[name]
+        enough = name != self.lines.schema.target or len(operands) >= OPERANDS_OF_TARGET
         constant = self.lines.schema.constant_in_entity
         alike = name not in constant or operands <= {*constant}
         is_free = name not in self.fixed and enough and alike
@@ -323,24 +303,13 @@ class Choice:
         return {each.column: each.parents for each in formulas} | {n: e.candidate.parents for n, e in taken.items()}
 
 
-def needed(operands: Collection[str], parents: Mapping[str, Collection[str]]) -> set[str]:
-    """The columns that operands are computed from, by any number of steps, and they themselves."""
-    waiting, seen = list(operands), set[str]()
-    while waiting:
-        at = waiting.pop()
-        if at not in seen:
-            seen.add(at)
-            waiting += set(parents.get(at, ())) - {at}
-    return seen
-
-
 class Modeling:
     """What is not exact: columns that an expression, their parts or a gap make easier to predict."""
 
     def __init__(self, choice: Choice, orders: Collection[tuple[str, str]], aside: Collection[str] = ()) -> None:
         """`orders`: (low, high) that all rows keep. `aside`: columns that hold their own value."""
         self.lines, self.search, self.choice = choice.lines, choice.search, choice
-        self.features, self.computed = choice.features, frozenset(choice.exact)
+        self.features, self.computed = features_of(self.lines), frozenset(choice.exact)
         self.orders, self.aside = frozenset(orders), {*aside, *choice.fixed, *self.computed}
         self.plain = cache(self._plain)
 
@@ -395,7 +364,9 @@ class Modeling:
 
     def _seen(self, *names: str) -> np.ndarray:
         """What a tree sees that predicts a column: what is computed says nothing of it."""
-        return self.features.without({*names, *self.computed})
+        nothing = np.zeros((len(self.lines.rows), 0), np.float32)
+        hidden = {*names, *self.computed}
+        return np.hstack([nothing, *(each for name, each in self.features.items() if name not in hidden)])
 
     def _of_number(self, name: str) -> Iterator[Representation]:
         own, lattice = self.lines.sample[name], self.lines.lattice(name)

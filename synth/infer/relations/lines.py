@@ -1,7 +1,7 @@
-"""Numbers and times as the search sees them: positions on a line, on a sample of the rows and on all of them."""
+"""What the search sees and writes: positions of numbers and times on a line, and expressions that may give them."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -35,7 +35,7 @@ class Lines:
     previous: np.ndarray | None
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, schema: Schema, among: Collection[str] | None = None, seed: int = 0) -> "Lines":
+    def of(cls, frame: pd.DataFrame, schema: Schema, among: Collection[str] | None = None) -> "Lines":
         columns = {name: schema.columns[name] for name in schema.learned if among is None or name in among}
         positions = {}
         for name, column in columns.items():
@@ -45,7 +45,7 @@ class Lines:
                     positions[name] = values * column.per_position / 1e6 if column.is_time else values
             elif column.is_categorical and (numbers := numbers_of(column.levels)) is not None:
                 positions[name] = frame[name].map(numbers).to_numpy(dtype=np.float64, na_value=np.nan)
-        rng, previous = np.random.default_rng(seed), None
+        rng, previous = np.random.default_rng(0), None
         if schema.entity is None:
             units = np.arange(len(frame))
             rows = rng.permutation(len(frame))[:ROWS]
@@ -136,7 +136,15 @@ def tolerance(values: np.ndarray, step: float) -> Any:
     return 1e-9 * np.maximum(min(1.0, peak), np.abs(values))
 
 
-DIGITS = 14  # significant ones of a weight, at most
+def needed(operands: Collection[str], parents: Mapping[str, Collection[str]]) -> set[str]:
+    """The columns that operands are computed from, by any number of steps, and they themselves."""
+    waiting, seen = list(operands), set[str]()
+    while waiting:
+        at = waiting.pop()
+        if at not in seen:
+            seen.add(at)
+            waiting += set(parents.get(at, ())) - {at}
+    return seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,11 +155,6 @@ class Term:
     names: tuple[str, ...]
     values: np.ndarray
     unit: Unit | None = None
-
-
-def multiplied(first: Term, other: Term) -> Term:
-    text = f"{_wrap(first.text)} * {_wrap(other.text)}"
-    return Term(text, first.names + other.names, first.values * other.values, first.unit or other.unit)
 
 
 Terms = Sequence[tuple[float, Term]]  # with weights in a sum, with exponents in a product
@@ -194,8 +197,7 @@ class Candidate:
         return self.column, self.expression, self.unit, self.is_ratio
 
 
-def number(value: float) -> str:
-    return f"{value:.12g}"
+DIGITS = 14  # significant ones of a weight, at most
 
 
 def shortest(low: float, high: float) -> float:
@@ -204,18 +206,18 @@ def shortest(low: float, high: float) -> float:
     >>> shortest(0.3481, 0.3522), shortest(-3.0, 9.0), shortest(0.55549, 0.5556)
     (0.35, 0.0, 0.5555555555555556)
     """
-    plain, n = _shortest(low, high)
+
+    def rounded(low: float, high: float) -> tuple[float, int]:
+        middle = float(low + high) / 2
+        exponent = math.ceil(math.log10(max(abs(low), abs(high), 1e-300)))
+        each = ((round(middle, digits - exponent), digits) for digits in range(DIGITS))
+        return next((known for known in each if low <= known[0] <= high), (middle, DIGITS))
+
+    plain, n = rounded(low, high)
     if low * high > 0:
-        inverse, fewer = _shortest(1 / high, 1 / low)
+        inverse, fewer = rounded(1 / high, 1 / low)
         return 1 / inverse if fewer + 1 < n else plain
     return plain
-
-
-def _shortest(low: float, high: float) -> tuple[float, int]:
-    middle = float(low + high) / 2
-    exponent = math.ceil(math.log10(max(abs(low), abs(high), 1e-300)))
-    rounded = ((round(middle, digits - exponent), digits) for digits in range(DIGITS))
-    return next((each for each in rounded if low <= each[0] <= high), (middle, DIGITS))
 
 
 def write_sum(terms: Terms, constant: float = 0.0) -> str:
@@ -226,13 +228,13 @@ def write_sum(terms: Terms, constant: float = 0.0) -> str:
     """
     text = ""
     for weight, term in sorted(terms, key=lambda each: -math.copysign(1, each[0])):
-        size, part = abs(weight), term.text if weight == 1 else _wrap(term.text)
-        if size != 1 and len(number(1 / size)) < len(number(size)):
-            part = f"{part} / {number(1 / size)}"
+        size, part = abs(weight), term.text if weight == 1 else wrap(term.text)
+        if size != 1 and len(f"{1 / size:.12g}") < len(f"{size:.12g}"):
+            part = f"{part} / {1 / size:.12g}"
         elif size != 1:
-            part = f"{number(size)} * {part}"
+            part = f"{size:.12g} * {part}"
         text += (f" {'-' if weight < 0 else '+'} " if text else "-" * (weight < 0)) + part
-    return text + (f" {'-' if constant < 0 else '+'} {number(abs(constant))}" if constant else "")
+    return text + (f" {'-' if constant < 0 else '+'} {abs(constant):.12g}" if constant else "")
 
 
 def write_product(terms: Terms, factor: float = 1.0) -> str:
@@ -241,14 +243,13 @@ def write_product(terms: Terms, factor: float = 1.0) -> str:
     >>> write_product([(-1, x), (2, y)], 0.01)
     'y * y / (1 - x) / 100'
     """
-    wrapped = [(e, _wrap(term.text)) for e, term in terms]
-    over, under = ([text for e, text in wrapped for _ in range(round(sign * e))] for sign in (1, -1))
+    over, under = ([wrap(term.text) for e, term in terms for _ in range(round(sign * e))] for sign in (1, -1))
     if factor < 1 and abs(1 / factor - round(1 / factor)) < 1e-9 / factor:
-        under.append(number(round(1 / factor)))
+        under.append(f"{round(1 / factor):.12g}")
     elif factor != 1:
-        over.insert(0, number(factor))
+        over.insert(0, f"{factor:.12g}")
     return " / ".join([" * ".join(over) or "1", *under])
 
 
-def _wrap(text: str) -> str:
+def wrap(text: str) -> str:
     return f"({text})" if " - " in text or " + " in text else text
