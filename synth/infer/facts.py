@@ -198,12 +198,9 @@ class ColumnFacts:
     def named_weight(self) -> bool:
         return _WEIGHT.match(self.name.lower()) is not None
 
-    def common(self, default: str, *, text: bool = False) -> dict[str, Any]:
-        fields: dict[str, Any] = {"missing": self.missing}
-        dtype = "str" if text and self.dtype == "object" else self.dtype
-        if dtype is not None and dtype != default:
-            fields["dtype"] = dtype
-        return fields
+    def common(self, default: str) -> dict[str, Any]:
+        """The fields that columns of all kinds have."""
+        return {"missing": self.missing} | ({} if self.dtype in (None, default) else {"dtype": self.dtype})
 
 
 def facts_of(

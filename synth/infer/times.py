@@ -95,21 +95,32 @@ def times_of_digits(about: ColumnFacts) -> Column | None:
     texts, tail = about.digits or ([], "")
     if any(len(text) < 5 for text in texts):
         return None
-    needed = _NAMED if about.named_identifier else 0
     for form, n_values in _DIGITS:
-        if len(texts) >= max(n_values, needed) and (parsed := _days_of(texts, form)) is not None:
+        parsed = None
+        if len(texts) >= max(n_values, _NAMED if about.named_identifier else 0):
+            parsed = _parsed(texts, form)
+        if parsed is None or (form in _SWAPPED and _parsed(texts, _SWAPPED[form]) is not None):
+            continue
+        # Of several months, within the years that there are.
+        likely = all(_YEARS[0] <= moment.year <= _YEARS[1] or moment.year == dt.MAXYEAR for moment in parsed)
+        if likely and len({moment.year if form == "%Y%m" else (moment.year, moment.month) for moment in parsed}) > 1:
             return _of_form(about, parsed, form + tail)
     return None
 
 
-def _days_of(texts: Sequence[str], form: str) -> list[dt.datetime] | None:
-    """Moments of several months, within the years that there are, of texts that are of that form alone."""
-    parsed = _parsed(texts, form)
-    if parsed is None or (form in _SWAPPED and _parsed(texts, _SWAPPED[form]) is not None):
-        return None
-    likely = all(_YEARS[0] <= moment.year <= _YEARS[1] or moment.year == dt.MAXYEAR for moment in parsed)
-    spans = {moment.year if form == "%Y%m" else (moment.year, moment.month) for moment in parsed}
-    return parsed if likely and len(spans) > 1 else None
+def _of_form(about: ColumnFacts, parsed: list[dt.datetime], form: str | None) -> Column:
+    """A column of days where the form has no clock, or each clock shows midnight, which the form then holds."""
+    wall, zone = datetime_codec.micros(parsed), _zone_of(parsed)
+    is_zoned = form is not None and form.endswith("z")
+    if form is None or (is_zoned and zone in ("UTC", "mixed")) or (wall % DAY).any():
+        if form is not None and zone == "mixed" and not is_zoned:  # of no zone that has a name
+            form = re.sub(r" ?[^%]*$", "%:z", form[:-1])
+        is_default = form in (_ISO_FORMAT, f"{_ISO_FORMAT}%:z", f"{_ISO_FORMAT}+00:00")
+        line = wall - datetime_codec.offsets(parsed)
+        return _datetimes(about, line, zone, None if is_default else form)
+    days = re.sub(r"%-?([HIMSp])", lambda part: _MIDNIGHT[part[1]][part[0] == "%-H" :], form)
+    days = re.sub(r"%\.?(\d?)f", lambda part: "" if part[0][1] == "." else "0" * int(part[1] or 6), days)
+    return _days(about, wall, zone if is_zoned else None, days)
 
 
 def read_times(texts: Sequence[str]) -> tuple[list[dt.datetime], str | None] | None:
@@ -189,21 +200,6 @@ def _parsed(texts: Sequence[str], form: str) -> list[dt.datetime] | None:
     return moments
 
 
-def _of_form(about: ColumnFacts, parsed: list[dt.datetime], form: str | None) -> Column:
-    """A column of days where the form has no clock, or each clock shows midnight, which the form then holds."""
-    wall, zone = datetime_codec.micros(parsed), _zone_of(parsed)
-    is_zoned = form is not None and form.endswith("z")
-    if form is None or (is_zoned and zone in ("UTC", "mixed")) or (wall % DAY).any():
-        if form is not None and zone == "mixed" and not is_zoned:  # of no zone that has a name
-            form = re.sub(r" ?[^%]*$", "%:z", form[:-1])
-        is_default = form in (_ISO_FORMAT, f"{_ISO_FORMAT}%:z", f"{_ISO_FORMAT}+00:00")
-        line = wall - datetime_codec.offsets(parsed)
-        return _datetimes(about, line, zone, None if is_default else form, text=True)
-    days = re.sub(r"%-?([HIMSp])", lambda part: _MIDNIGHT[part[1]][part[0] == "%-H" :], form)
-    days = re.sub(r"%\.?(\d?)f", lambda part: "" if part[0][1] == "." else "0" * int(part[1] or 6), days)
-    return _days(about, wall, zone if is_zoned else None, days, text=True)
-
-
 def _zone_of(known: list[dt.datetime]) -> str | None:
     if known[0].tzinfo is None:
         return None
@@ -220,22 +216,20 @@ def _zone_of(known: list[dt.datetime]) -> str | None:
     return "mixed"
 
 
-def _datetimes(about: ColumnFacts, line: np.ndarray, zone: str | None, form: str | None, *, text: bool) -> Column:
+def _datetimes(about: ColumnFacts, line: np.ndarray, zone: str | None, form: str | None = None) -> Column:
     precision = next((p for p in _PRECISIONS if not (line % MICROSECONDS[p]).any()), "us")
     default = "object" if zone == "mixed" else "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
-    common = _common(about, default, text=text)
-    if zone == "mixed" and not text:
+    common = _common(about, default)
+    if zone == "mixed" and about.raw.form != "text":
         common.pop("dtype", None)
     return DatetimeColumn(bounds=_ends(about, line), format=form, timezone=zone, precision=precision, **common)
 
 
-def _days(
-    about: ColumnFacts, wall: np.ndarray, zone: str | None = None, form: str | None = None, *, text: bool = False
-) -> Column:
+def _days(about: ColumnFacts, wall: np.ndarray, zone: str | None = None, form: str | None = None) -> Column:
     low, high = _ends(about, wall)
     default = "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
     form = form or ("%Y-%m-%d" if zone is None else "%Y-%m-%dT00:00:00%:z")
-    common = _common(about, default, text=text)
+    common = _common(about, default)
     every = every_of(np.asarray(wall, dtype=np.int64).astype("datetime64[us]").astype("datetime64[D]"))
     return DateColumn(bounds=(low.date(), high.date()), format=form, timezone=zone, every=every, **common)
 
@@ -247,11 +241,13 @@ def _ends(about: ColumnFacts, line: np.ndarray) -> tuple[dt.datetime, dt.datetim
     return low, high
 
 
-def _common(about: ColumnFacts, default: str, *, text: bool) -> dict[str, Any]:
-    """Fields that columns of all kinds have; whole numbers that Python holds as objects stay such numbers."""
-    common: dict[str, Any] = about.common(default, text=text)
-    if about.raw.form in ("integer", "real") and common.get("dtype") in ("object", "str"):
+def _common(about: ColumnFacts, default: str) -> dict[str, Any]:
+    """Fields that columns of all kinds have; numbers and texts that Python holds as objects stay such."""
+    common: dict[str, Any] = about.common(default)
+    if about.raw.form in ("integer", "real") and about.dtype in (None, "object", "str"):
         common["dtype"] = "Int64" if about.missing else "int64"
+    elif about.raw.form == "text" and about.dtype == "object":
+        common["dtype"] = "str"
     return common
 
 
@@ -265,7 +261,7 @@ def _times_of_stamps(about: ColumnFacts) -> Column:
         stamps = pd.DatetimeIndex(line.astype("datetime64[us]")).tz_localize("UTC").tz_convert(zone).tz_localize(None)
         wall = stamps.to_numpy().astype("datetime64[us]").astype(np.int64)
     if zone in ("UTC", "mixed") or (wall % DAY).any():
-        return _datetimes(about, line, zone, None, text=False)
+        return _datetimes(about, line, zone)
     return _days(about, wall, zone)
 
 
@@ -281,7 +277,7 @@ def _times_of_objects(about: ColumnFacts) -> Column:
         )
     line = datetime_codec.micros(moments) - datetime_codec.offsets(moments)
     if zoned == {True} or (line % DAY).any():
-        return _datetimes(about, line, _zone_of(moments), None, text=False)
+        return _datetimes(about, line, _zone_of(moments))
     return _days(about, line)
 
 
@@ -407,9 +403,7 @@ def _column(about: ColumnFacts, form: str, micros: Sequence[int], precision: str
     is_clock = line.min() >= 0 and line.max() <= DAY and re.match("%-?[HI](:|%M)", form)
     kind: type[SpanColumn] = ClockColumn if is_clock else DurationColumn
     fields: dict[str, Any] = dict(numeric.integer(about, counts)) | {"format": form, "precision": precision}
-    fields |= {"dtype": about.common("", text=about.raw.form == "text").get("dtype")}
-    if about.raw.form in ("integer", "real") and fields["dtype"] in (None, "object"):
-        fields["dtype"] = "Int64" if about.missing else "int64"
+    fields["dtype"] = _common(about, "").get("dtype")
     return kind(**{key: value for key, value in fields.items() if key in kind.model_fields and key != "kind"})
 
 
