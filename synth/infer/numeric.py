@@ -270,7 +270,9 @@ def _steps_of(values: np.ndarray, unit: float) -> tuple[tuple[float, float], ...
     power = math.floor(math.log10(max(float(np.abs(distinct).max()) / unit, 1.0)))
     ladder = [(1, 1.0)]
     for size in sorted({5} | {mantissa * 10**k for k in range(power + 1) for mantissa in (10, 25, 50)}):
-        on = _on_step(distinct, size * unit)
+        times = distinct / (size * unit)
+        noise = np.clip(ROUNDING * np.spacing(np.abs(times)), 1e-9, 0.01)  # no fifth is a whole number
+        on = np.abs(times - np.round(times)) <= noise
         share = float(counts[on].sum() / counts.sum())
         while size % ladder[-1][0] and share > ladder[-1][1]:
             ladder.pop()
@@ -294,12 +296,6 @@ def _telling(ladder: list[tuple[int, float]]) -> list[tuple[int, float]]:
         else:
             step += 1
     return ladder
-
-
-def _on_step(values: np.ndarray, step: float) -> np.ndarray:
-    times = values / step
-    noise = np.clip(ROUNDING * np.spacing(np.abs(times)), 1e-9, 0.01)  # no fifth is a whole number
-    return np.abs(times - np.round(times)) <= noise
 
 
 def _spikes_of(distinct: np.ndarray, counts: np.ndarray) -> tuple[float, ...]:

@@ -4,10 +4,10 @@ import datetime as dt
 import math
 import re
 import zoneinfo
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,8 @@ from synth.table.arrow import as_objects
 from synth.table.cast import cast
 from synth.table.chunk import as_series
 from synth.table.faults import Fault
+
+T = TypeVar("T")
 
 _DAYS = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y%m%d",
@@ -188,16 +190,19 @@ def _forms() -> dict[str, list[str]]:
 
 
 def _parsed(texts: Sequence[str], form: str) -> list[dt.datetime] | None:
-    """The moments that texts stand for, or `None` where one is not of that form or would be written otherwise."""
     column = DatetimeColumn(bounds=(dt.datetime.min, dt.datetime.max), format=form)
-    parse, write = datetime_codec.parser(column), datetime_codec.writer(column)
-    moments = []
+    return _read_back(texts, datetime_codec.parser(column), datetime_codec.writer(column))
+
+
+def _read_back(texts: Sequence[str], parse: Callable[[str], T | None], write: Callable[[T], str]) -> list[T] | None:
+    """What texts stand for, or `None` where one is not of the form or would be written otherwise."""
+    values = []
     for text in texts:
-        moment = parse(text)
-        if moment is None or write(moment) != text:
+        value = parse(text)
+        if value is None or write(value) != text:
             return None
-        moments.append(moment)
-    return moments
+        values.append(value)
+    return values
 
 
 def _zone_of(known: list[dt.datetime]) -> str | None:
@@ -317,7 +322,8 @@ def spans_of_texts(about: ColumnFacts) -> Column | None:
     if few or any(_LIKELY_SPAN.match(text) is None for text in texts):
         return None
     for form in (*_SPAN_CLOCKS, *_DURATIONS, *_in_words(texts)):
-        micros = _read(texts, form)
+        read = DurationColumn(bounds=(0, 1), format=form, precision="us")
+        micros = _read_back(texts, read.parse, read.write)
         if micros is not None:
             return _column(about, form, micros)
     return None
@@ -352,18 +358,6 @@ def _spans_of_objects(about: ColumnFacts) -> Column | None:
         return None
     micros = [int(np.timedelta64(cell, "us").astype(np.int64)) for cell in about.present]
     return _column(about, "%-d days %H:%M:%S", micros)
-
-
-def _read(texts: Sequence[str], form: str) -> list[int] | None:
-    """Microseconds of all texts, or `None` where one is not of that form or would be written otherwise."""
-    column = DurationColumn(bounds=(0, 1), format=form, precision="us")
-    micros = []
-    for text in texts:
-        value = column.parse(text)
-        if value is None or column.write(value) != text:
-            return None
-        micros.append(value)
-    return micros
 
 
 def _in_words(texts: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ from synth.domain.counted_form import usual_category
 from synth.infer.facts import facts_of, look
 from synth.infer.numeric import integer, real
 from synth.infer.relations.candidates import LEAST_EXACT
-from synth.infer.relations.choice import Choice, Modeling, Representation, left_over, split
+from synth.infer.relations.choice import Choice, Modeling, Representation, left_in, left_over, split
 from synth.infer.relations.lines import Lines
 from synth.infer.relations.rules import find_combinations, find_keys, find_orders, percent, usual_categories
 from synth.schema import Schema
@@ -49,7 +49,7 @@ def find(
     if lines.n_all_units < LEAST_UNITS:
         return (), {}
     computed = set(schema.learned) - set(schema.modeled)
-    choice = _choose(lines, computed)
+    choice = Choice(lines, {schema.order, *computed})
     formulas = [law for each in choice.exact.values() if laws and (law := _law(frame, each, schema)) is not None]
     computed |= {formula.column for formula in formulas}
     copies = {formula.column for formula in formulas if len(formula.operands) == 1 and not formula.unit}
@@ -120,8 +120,11 @@ def find_exact(frame: pd.DataFrame, schema: Schema) -> tuple[Relation, ...]:
     lines = Lines.of(frame, schema)
     if lines.n_all_units < LEAST_UNITS:
         return ()
-    exact = _choose(lines, ()).exact.values()
-    relations = [Relation(e.column, e.candidate.expression, e.candidate.unit, _share(e, lines)) for e in exact]
+    choice = Choice(lines, {schema.order})
+    relations = [
+        Relation(name, each.candidate.expression, each.candidate.unit, choice.share(each))
+        for name, each in choice.exact.items()
+    ]
     listed = [rule for rule in schema.constraints if isinstance(rule, FixedCombinations)]
     categories = usual_categories(frame, lines, schema.modeled, listed)
     usual = [Relation(n, e.expression or written(str(e.by)), e.unit, 1.0, e) for n, e in categories.items()]
@@ -138,23 +141,7 @@ def left_of(frame: pd.DataFrame, relation: Relation, schema: Schema) -> np.ndarr
         differs = (own != usual).fillna(value=True).to_numpy(dtype=float)
         return np.where(says_none | own.isna().to_numpy(), np.nan, differs)
     lines = Lines.of(frame, schema, among={relation.column, *operands_of(parse(relation.expression))})
-    return _left(lines, relation.column, relation.expression, relation.unit)
-
-
-def _left(lines: Lines, column: str, expression: str, unit: Unit | None) -> np.ndarray:
-    return left_over(lines.positions[column], lines.evaluate(expression, unit, column), lines.step(column))
-
-
-def _share(each: Representation, lines: Lines) -> float:
-    """The share of all rows that an expression gives exactly."""
-    left = _left(lines, each.column, each.candidate.expression, each.candidate.unit)
-    return float((left[np.isfinite(left)] == 0).mean()) if np.isfinite(left).any() else 0.0
-
-
-def _choose(lines: Lines, computed: Collection[str]) -> Choice:
-    choice = Choice(lines, {lines.schema.order, *computed})
-    choice.exact = {name: each for name, each in choice.exact.items() if _share(each, lines) >= LEAST_EXACT}
-    return choice
+    return left_in(lines, relation.column, relation.expression, relation.unit)
 
 
 def _law(frame: pd.DataFrame, each: Representation, schema: Schema) -> Formula | None:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from synth.constraints import Formula
-from synth.infer.relations.candidates import LEAST_EXACT, Search
+from synth.constraints.expression import Unit
+from synth.infer.relations.candidates import LEAST_EXACT, Search, copy
 from synth.infer.relations.lines import DAY, MONDAY, WEEK, Candidate, Lines, needed, tolerance
 from synth.infer.relations.rules import ENOUGH
 
@@ -161,6 +162,11 @@ def left_over(own: np.ndarray, values: np.ndarray, step: float, *, ratio: bool =
     return np.where(np.isfinite(left), left, np.nan)
 
 
+def left_in(lines: Lines, column: str, expression: str, unit: Unit | None) -> np.ndarray:
+    """What is left of an expression in all rows."""
+    return left_over(lines.positions[column], lines.evaluate(expression, unit, column), lines.step(column))
+
+
 class Choice:
     """One search: what is exact, and what is modeled."""
 
@@ -174,7 +180,12 @@ class Choice:
         for name in [*self.search.numbers, *self.search.times]:
             for candidate in self.search.find(name):
                 self._weigh(candidate)
-        self.exact = self._take_exact()
+        self.exact = {name: each for name, each in self._take_exact().items() if self.share(each) >= LEAST_EXACT}
+
+    def share(self, each: Representation) -> float:
+        """The share of all rows that an expression gives exactly."""
+        left = left_in(self.lines, each.column, each.candidate.expression, each.candidate.unit)
+        return float((left[np.isfinite(left)] == 0).mean()) if np.isfinite(left).any() else 0.0
 
     def _weigh(self, candidate: Candidate) -> None:
         """Put a candidate where it belongs: exact in nearly all rows, in some, or close to the column at best."""
@@ -399,13 +410,14 @@ class Modeling:
         rough, known = count_bits(own, lattice), np.isfinite(own)
         for term in [*self.search.plain.values(), *self.search.earlier.values()]:
             if term.names != (name,) and self.search.varied[name] >= LEAST_VARIED:
-                self.choice.note_partial(self.search.copy(name, term))
+                self.choice.note_partial(copy(name, term))
         ranked = []
         allowed = [each for each in self.choice.partial[name] if self.choice.is_allowed(each[1], self.choice.exact)]
         for _, each in sorted(allowed, key=lambda each: -each[0])[: 2 * RANKED]:
             exact = self.choice.is_exact(each)
             share, rest = float(exact[known].mean()), np.where(exact, np.nan, own)
-            cost = _entropy(share) + (1 - share) * count_bits(rest, lattice) + PER_TERM * len(each.terms)
+            p = np.clip([share, 1 - share], 1e-9, 1 - 1e-9)
+            cost = -float((p * np.log2(p)).sum()) + (1 - share) * count_bits(rest, lattice) + PER_TERM * len(each.terms)
             if rough - cost >= LEAST_GAIN_OF_PARTIAL:
                 ranked.append((cost, share, each, exact, rest))
         for _, share, each, exact, rest in sorted(ranked, key=lambda each: each[0])[:1]:
@@ -452,11 +464,6 @@ class Modeling:
         own, step = self.lines.sample[candidate.column], self.lines.step(candidate.column)
         left = left_over(own, candidate.values, step, ratio=candidate.is_ratio)
         return left, np.abs(np.nan_to_num(candidate.values, nan=1.0)) if candidate.is_ratio else 1.0
-
-
-def _entropy(share: float) -> float:
-    share = min(max(share, 1e-9), 1 - 1e-9)
-    return float(-share * np.log2(share) - (1 - share) * np.log2(1 - share))
 
 
 def _usual(values: np.ndarray) -> float:
