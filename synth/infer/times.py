@@ -119,10 +119,10 @@ def _of_form(about: ColumnFacts, parsed: list[dt.datetime], form: str | None) ->
             form = re.sub(r" ?[^%]*$", "%:z", form[:-1])
         is_default = form in (_ISO_FORMAT, f"{_ISO_FORMAT}%:z", f"{_ISO_FORMAT}+00:00")
         line = wall - datetime_codec.offsets(parsed)
-        return _datetimes(about, line, zone, None if is_default else form)
+        return _column(about, line, zone, None if is_default else form)
     days = re.sub(r"%-?([HIMSp])", lambda part: _MIDNIGHT[part[1]][part[0] == "%-H" :], form)
     days = re.sub(r"%\.?(\d?)f", lambda part: "" if part[0][1] == "." else "0" * int(part[1] or 6), days)
-    return _days(about, wall, zone if is_zoned else None, days)
+    return _column(about, wall, zone if is_zoned else None, days, days=True)
 
 
 def read_times(texts: Sequence[str]) -> tuple[list[dt.datetime], str | None] | None:
@@ -221,29 +221,22 @@ def _zone_of(known: list[dt.datetime]) -> str | None:
     return "mixed"
 
 
-def _datetimes(about: ColumnFacts, line: np.ndarray, zone: str | None, form: str | None = None) -> Column:
-    precision = next((p for p in _PRECISIONS if not (line % MICROSECONDS[p]).any()), "us")
-    default = "object" if zone == "mixed" else "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
-    common = _common(about, default)
-    if zone == "mixed" and about.raw.form != "text":
-        common.pop("dtype", None)
-    return DatetimeColumn(bounds=_ends(about, line), format=form, timezone=zone, precision=precision, **common)
-
-
-def _days(about: ColumnFacts, wall: np.ndarray, zone: str | None = None, form: str | None = None) -> Column:
-    low, high = _ends(about, wall)
-    default = "datetime64[us]" if zone is None else f"datetime64[us, {zone}]"
-    form = form or ("%Y-%m-%d" if zone is None else "%Y-%m-%dT00:00:00%:z")
-    common = _common(about, default)
-    every = every_of(np.asarray(wall, dtype=np.int64).astype("datetime64[us]").astype("datetime64[D]"))
-    return DateColumn(bounds=(low.date(), high.date()), format=form, timezone=zone, every=every, **common)
-
-
-def _ends(about: ColumnFacts, line: np.ndarray) -> tuple[dt.datetime, dt.datetime]:
+def _column(
+    about: ColumnFacts, line: np.ndarray, zone: str | None, form: str | None = None, *, days: bool = False
+) -> Column:
+    """A column of days, or of times, at these microseconds since 1970."""
     low, high = (np.datetime64(int(end), "us").item() for end in (line.min(), line.max()))
     if not isinstance(low, dt.datetime) or not isinstance(high, dt.datetime):
         raise TableError(f"times must lie between the years 1 and 9999: column={about.name!r} has others; correct them")
-    return low, high
+    common = _common(about, "object" if zone == "mixed" else f"datetime64[us{f', {zone}' if zone else ''}]")
+    if days:
+        form = form or ("%Y-%m-%d" if zone is None else "%Y-%m-%dT00:00:00%:z")
+        every = every_of(np.asarray(line, dtype=np.int64).astype("datetime64[us]").astype("datetime64[D]"))
+        return DateColumn(bounds=(low.date(), high.date()), format=form, timezone=zone, every=every, **common)
+    if zone == "mixed" and about.raw.form != "text":
+        common.pop("dtype", None)
+    precision = next((p for p in _PRECISIONS if not (line % MICROSECONDS[p]).any()), "us")
+    return DatetimeColumn(bounds=(low, high), format=form, timezone=zone, precision=precision, **common)
 
 
 def _common(about: ColumnFacts, default: str) -> dict[str, Any]:
@@ -266,8 +259,8 @@ def _times_of_stamps(about: ColumnFacts) -> Column:
         stamps = pd.DatetimeIndex(line.astype("datetime64[us]")).tz_localize("UTC").tz_convert(zone).tz_localize(None)
         wall = stamps.to_numpy().astype("datetime64[us]").astype(np.int64)
     if zone in ("UTC", "mixed") or (wall % DAY).any():
-        return _datetimes(about, line, zone)
-    return _days(about, wall, zone)
+        return _column(about, line, zone)
+    return _column(about, wall, zone, days=True)
 
 
 def _times_of_objects(about: ColumnFacts) -> Column:
@@ -282,8 +275,8 @@ def _times_of_objects(about: ColumnFacts) -> Column:
         )
     line = datetime_codec.micros(moments) - datetime_codec.offsets(moments)
     if zoned == {True} or (line % DAY).any():
-        return _datetimes(about, line, _zone_of(moments))
-    return _days(about, line)
+        return _column(about, line, _zone_of(moments))
+    return _column(about, line, None, days=True)
 
 
 _SPAN_CLOCKS = tuple(
@@ -308,11 +301,11 @@ _FEW_TEXTS, _ROWS_A_VALUE = 12, 10  # so few different texts, in so many rows ea
 def propose_span(about: ColumnFacts) -> Column | None:
     """A column of times of day or durations; `None` where it is none."""
     form = about.raw.form
-    if form == "text":
-        return spans_of_texts(about) or spans_of_digits(about)
-    return (
-        _spans_of_objects(about) if form == "mixed" else spans_of_digits(about) if form in ("integer", "real") else None
-    )
+    if form == "mixed":
+        return _spans_of_objects(about)
+    if form in ("boolean", "time"):
+        return None
+    return (spans_of_texts(about) if form == "text" else None) or spans_of_digits(about)
 
 
 def spans_of_texts(about: ColumnFacts) -> Column | None:
@@ -325,7 +318,7 @@ def spans_of_texts(about: ColumnFacts) -> Column | None:
         read = DurationColumn(bounds=(0, 1), format=form, precision="us")
         micros = _read_back(texts, read.parse, read.write)
         if micros is not None:
-            return _column(about, form, micros)
+            return _span_column(about, form, micros)
     return None
 
 
@@ -344,20 +337,19 @@ def spans_of_digits(about: ColumnFacts) -> Column | None:
         if on_clock and varied:
             form, precision = f"%{bare}{form}{tail}", "min" if seconds == 1 else "s"
             read = ClockColumn(bounds=(0, 1), format=form, precision=precision)
-            return _column(about, form, [read.plain(int(text)) * read.micros for text in texts], precision)
+            return _span_column(about, form, [read.plain(int(text)) * read.micros for text in texts], precision)
     return None
 
 
 def _spans_of_objects(about: ColumnFacts) -> Column | None:
     """A column of Python's or numpy's durations, or of Python's times of day; `None` where it is not."""
-    if all(isinstance(cell, dt.time) for cell in about.present):
-        seconds = [(cell.hour * 60 + cell.minute) * 60 + cell.second for cell in about.present]
-        micros = [s * 10**6 + cell.microsecond for s, cell in zip(seconds, about.present, strict=True)]
-        return _column(about, "%H:%M:%S", micros)
-    if not all(isinstance(cell, dt.timedelta | np.timedelta64) for cell in about.present):
+    cells, form = about.present, "%-d days %H:%M:%S"
+    if all(isinstance(cell, dt.time) for cell in cells):
+        moments = [dt.datetime.combine(dt.date.min, cell.replace(tzinfo=None)) for cell in cells]
+        cells, form = [moment - dt.datetime.min for moment in moments], "%H:%M:%S"
+    if not all(isinstance(cell, dt.timedelta | np.timedelta64) for cell in cells):
         return None
-    micros = [int(np.timedelta64(cell, "us").astype(np.int64)) for cell in about.present]
-    return _column(about, "%-d days %H:%M:%S", micros)
+    return _span_column(about, form, [int(np.timedelta64(cell, "us").astype(np.int64)) for cell in cells])
 
 
 def _in_words(texts: Sequence[str]) -> list[str]:
@@ -385,7 +377,7 @@ def _in_words(texts: Sequence[str]) -> list[str]:
     return [gap.join(f"[%-{letter}{word}]" for letter, word in named), *whole]
 
 
-def _column(about: ColumnFacts, form: str, micros: Sequence[int], precision: str | None = None) -> Column:
+def _span_column(about: ColumnFacts, form: str, micros: Sequence[int], precision: str | None = None) -> Column:
     line = np.array(micros, dtype=np.int64)
     units = ("s", "ms", "us") if "%S" in form else ("h", "min", "s", "ms", "us")
     precision = precision or next(unit for unit in units if not (line % MICROSECONDS[unit]).any())

@@ -5,7 +5,7 @@ each column is modeled by the representation that is easiest to predict: its val
 other columns, its gap, its parts. All of it is read off the data; a person asserts it or takes it out.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
