@@ -21,7 +21,7 @@ RNG = np.random.default_rng(5)
 GROUPS = (RNG.random(N) * 90).astype(int)
 
 
-OFFSET = dt.timezone(dt.timedelta(hours=3))
+OFFSET, ISO = dt.timezone(dt.timedelta(hours=3)), "%Y-%m-%d"
 
 
 def _texts(values: Any) -> pd.DataFrame:
