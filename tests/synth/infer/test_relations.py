@@ -16,7 +16,7 @@ from synth.schema import Schema, build_schema
 from synth.table import conform
 
 
-def stays(n: int = 2_000, seed: int = 0) -> pd.DataFrame:
+def stays(n: int = 1_000, seed: int = 0) -> pd.DataFrame:
     """Stays with a bill: sums, products and spans of dates and numbers."""
     rng = np.random.default_rng(seed)
     admitted = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D")
