@@ -88,7 +88,6 @@ def _uniform(cells: np.ndarray, missing: np.ndarray) -> RawColumn:
 
 Role = Literal["target", "entity"] | None
 
-
 _IDENTIFIER = re.compile(r"(^|[^a-z])(id|uuid|guid|key|nbr|identifier|ssn|mrn)$")
 _COUNTER = re.compile(
     r"(^|[^a-z])(no|nr|num|number|nbr|index|ref|order|invoice|ticket|case|encounter|row|seq|record|id)$"
@@ -180,6 +179,11 @@ class ColumnFacts:
     @property
     def unique(self) -> bool:
         return self.n_distinct == self.n_present
+
+    @property
+    def int64(self) -> str:
+        """The dtype of whole numbers, with room for missing ones where there are some."""
+        return "Int64" if self.missing else "int64"
 
     @cached_property
     def named_identifier(self) -> bool:

@@ -109,7 +109,7 @@ def real(about: ColumnFacts, values: np.ndarray) -> RealColumn:
 
 def weight(about: ColumnFacts, values: np.ndarray) -> WeightColumn:
     whole = values.dtype.kind != "f"
-    return WeightColumn(**_fraction(about, values), **about.common(_int64(about) if whole else "float64"))
+    return WeightColumn(**_fraction(about, values), **about.common(about.int64 if whole else "float64"))
 
 
 def _fraction(about: ColumnFacts, values: np.ndarray) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _whole(about: ColumnFacts, values: np.ndarray) -> Column:
 
 def levels(about: ColumnFacts, values: np.ndarray, *, ordered: bool) -> CategoricalColumn:
     known = tuple(np.unique(values).tolist())
-    return CategoricalColumn(categories=known, ordered=ordered, **about.common(_int64(about)))
+    return CategoricalColumn(categories=known, ordered=ordered, **about.common(about.int64))
 
 
 def identifier(about: ColumnFacts, values: np.ndarray) -> IdentifierColumn:
@@ -154,7 +154,7 @@ def identifier(about: ColumnFacts, values: np.ndarray) -> IdentifierColumn:
     wide, dtype = max(high, low + 10 ** len(str(10 * len(about.codes)))), about.dtype or "int64"
     greatest = EXACT_FLOAT if dtype.lower().startswith("float") else INT64[1]
     bounds = (low, wide if "64" in dtype and wide <= greatest else high)
-    return IdentifierColumn(bounds=bounds, **about.common(_int64(about)))
+    return IdentifierColumn(bounds=bounds, **about.common(about.int64))
 
 
 def integer(about: ColumnFacts, values: np.ndarray) -> IntegerColumn:
@@ -163,7 +163,7 @@ def integer(about: ColumnFacts, values: np.ndarray) -> IntegerColumn:
     habits = habits_of(reals, 1.0)
     whole = {key: tuple(map(int, habits[key])) for key in ("steps", "spikes") if key in habits}
     scale = scale_of(reals, _spacing(habits, 1.0))
-    return IntegerColumn(bounds=bounds, scale=scale, **habits | whole, **apart, **about.common(_int64(about)))
+    return IntegerColumn(bounds=bounds, scale=scale, **habits | whole, **apart, **about.common(about.int64))
 
 
 def _beside(about: ColumnFacts, values: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
@@ -216,10 +216,6 @@ def _spacing(habits: Mapping[str, Any], unit: float) -> float:
     steps = habits.get("steps", ())
     shares = habits.get("step_shares", (1.0,) * len(steps))
     return next((size for size, share in zip(steps, shares, strict=True) if share >= NEARLY_ALL), unit)
-
-
-def _int64(about: ColumnFacts) -> str:
-    return "Int64" if about.missing else "int64"
 
 
 def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:

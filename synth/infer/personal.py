@@ -263,16 +263,15 @@ def _column(what: str, texts: Sequence[str], about: ColumnFacts) -> PersonalColu
         fields["locale"] = locale
     elif what == "iban":
         return PersonalColumn(**fields, drop=True)  # Faker writes none of that country
-    whole = "Int64" if about.missing else "int64"
     if not is_text and fields.get("dtype") is None:
-        fields["dtype"] = whole
+        fields["dtype"] = about.int64
     if what in ("phone", "postcode", "card_number", "account_number", "national_id"):
         template = _template(what, texts, fields)
         if template is not None and not is_text and what != "card_number":
             # Cut to what any dtype holds, and one that holds all numbers of it.
             template = template[:_MOST_DIGITS]
             if int("9" * len(template)) > exactly_up_to(fields["dtype"]):
-                fields["dtype"] = whole
+                fields["dtype"] = about.int64
         fields |= {} if template is None else {"template": template}
     if what == "text":
         # A coarse middle of the lengths: the longest text is nobody's business.

@@ -243,7 +243,7 @@ def _common(about: ColumnFacts, default: str) -> dict[str, Any]:
     """Fields that columns of all kinds have; numbers and texts that Python holds as objects stay such."""
     common: dict[str, Any] = about.common(default)
     if about.raw.form in ("integer", "real") and about.dtype in (None, "object", "str"):
-        common["dtype"] = "Int64" if about.missing else "int64"
+        common["dtype"] = about.int64
     elif about.raw.form == "text" and about.dtype == "object":
         common["dtype"] = "str"
     return common

@@ -173,6 +173,7 @@ class Choice:
     def __init__(self, lines: Lines, fixed: Collection[str | None]) -> None:
         """`fixed`: columns that are never computed."""
         self.lines, self.search, self.fixed = lines, Search(lines), frozenset(fixed)
+        self.n_units = len(np.unique(lines.units[lines.rows]))  # in the sample: rows of one entity are alike
         self.near: defaultdict[str, list[Candidate]] = defaultdict(list)  # not exact in most rows
         self.partial: defaultdict[str, list[tuple[float, Candidate]]] = defaultdict(list)  # exact in some
         self._exact: dict[object, Representation] = {}
@@ -225,7 +226,7 @@ class Choice:
         """Add an exact expression, if all of its parts say something, and it more than chance."""
         lines, name, exact = self.lines, candidate.column, self.is_exact(candidate)
         own, step, lattice = lines.sample[name], lines.step(name), lines.lattice(name)
-        enough = ENOUGH * len(lines.rows) / max(lines.n_units, 1)
+        enough = ENOUGH * len(lines.rows) / max(self.n_units, 1)
         values, counts = np.unique(own[exact], return_counts=True)
         if len(values) < 2 or exact.sum() - counts.max() < enough:
             return False

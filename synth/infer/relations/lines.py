@@ -75,11 +75,6 @@ class Lines:
         return [name for name in self.positions if self.column(name).is_line and not self.column(name).is_weight]
 
     @cached_property
-    def n_units(self) -> int:
-        """Units in the sample: rows of one entity are alike."""
-        return len(np.unique(self.units[self.rows]))
-
-    @cached_property
     def n_all_units(self) -> int:
         return len(np.unique(self.units))
 

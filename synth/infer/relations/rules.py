@@ -202,7 +202,7 @@ def _find_pair(names: tuple[str, str], codes: dict[str, Coded], codes_only: bool
     result = _judge_pair(names, counts, tells, sparse)
     if result is None or units.max() + 1 == len(units):
         return result
-    return _judge_pair(names, _count_units(first, second, units), tells, sparse)
+    return _judge_pair(names, _count(first, second, len(units), units), tells, sparse)
 
 
 def _judge_pair(names: tuple[str, str], counts: np.ndarray, tells: tuple[bool, ...], sparse: bool) -> _Pair | None:
@@ -224,21 +224,16 @@ def _judge_pair(names: tuple[str, str], counts: np.ndarray, tells: tuple[bool, .
     return _Pair(names, known, reason)
 
 
-def _count(first: Coded, second: Coded, n_rows: int) -> np.ndarray:
-    """Counts of the first rows by pair of values; a row with a missing value has no pair."""
+def _count(first: Coded, second: Coded, n_rows: int, units: np.ndarray | None = None) -> np.ndarray:
+    """Counts of the first rows, or of all units, by pair of values; a row with a missing value has no pair."""
     rows, columns = first[0][:n_rows], second[0][:n_rows]
     both = (rows >= 0) & (columns >= 0)
     shape = len(first[1]), len(second[1])
-    return np.bincount(rows[both] * shape[1] + columns[both], minlength=shape[0] * shape[1]).reshape(shape)
-
-
-def _count_units(first: Coded, second: Coded, units: np.ndarray) -> np.ndarray:
-    """Counts of entities by pair of values."""
-    both = (first[0] >= 0) & (second[0] >= 0)
-    shape = len(first[1]), len(second[1])
     size = shape[0] * shape[1]
-    each = np.unique(units[both] * size + first[0][both] * shape[1] + second[0][both]) % size
-    return np.bincount(each, minlength=size).reshape(shape)
+    cells = rows[both] * shape[1] + columns[both]
+    if units is not None:
+        cells = np.unique(units[both] * size + cells) % size
+    return np.bincount(cells, minlength=size).reshape(shape)
 
 
 def _are_enough(counts: np.ndarray) -> bool:
@@ -311,7 +306,7 @@ def usual_categories(
                 break
         else:
             alone = units.max() + 1 == len(units)
-            of_units = counts if alone else _count_units(sources[by], codes[name], units)
+            of_units = counts if alone else _count(sources[by], codes[name], len(units), units)
             if _are_usual(of_units) and _are_enough(of_units):
                 ranked.append((_unusual_share(counts), len(sources[by][1]), by, name, counts))
     usual: dict[str, Modeled] = {}
