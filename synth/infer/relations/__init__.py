@@ -45,7 +45,7 @@ def find(
     >>> [str(law) for law in find(rows, infer_schema(rows, constraints=False))[0]]
     ["'high' is low + more"]
     """
-    lines = Lines.of(frame, schema)
+    lines = Lines(frame, schema)
     if lines.n_all_units < LEAST_UNITS:
         return (), {}
     computed = set(schema.learned) - set(schema.modeled)
@@ -117,7 +117,7 @@ def find_exact(frame: pd.DataFrame, schema: Schema) -> tuple[Relation, ...]:
     """The expressions that give a column exactly in nearly all rows, the strongest first; then what says a category.
     `frame`: *Sensitive*. Conforming to the schema.
     """
-    lines = Lines.of(frame, schema)
+    lines = Lines(frame, schema)
     if lines.n_all_units < LEAST_UNITS:
         return ()
     choice = Choice(lines, {schema.order})
@@ -140,7 +140,7 @@ def left_of(frame: pd.DataFrame, relation: Relation, schema: Schema) -> np.ndarr
         own = frame[relation.column].reset_index(drop=True)
         differs = (own != usual).fillna(value=True).to_numpy(dtype=float)
         return np.where(says_none | own.isna().to_numpy(), np.nan, differs)
-    lines = Lines.of(frame, schema, among={relation.column, *operands_of(parse(relation.expression))})
+    lines = Lines(frame, schema, among={relation.column, *operands_of(parse(relation.expression))})
     return left_in(lines, relation.column, relation.expression, relation.unit)
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,60 +22,43 @@ DAY, WEEK = SECONDS["day"], SECONDS["week"]
 MONDAY = 4 * DAY  # the first one after 1970 began, in seconds
 
 
-@dataclass(frozen=True, eq=False)
 class Lines:
     """*Sensitive*. Columns with positions: numbers, categories that stand for some, times in seconds since 1970."""
 
-    schema: Schema
-    positions: dict[str, np.ndarray]
-    rows: np.ndarray  # that are sampled, in a random order, shape (n,)
-    codes: dict[str, np.ndarray]  # categories of the sampled rows, -1 where missing
-    units: np.ndarray
-    previous: np.ndarray | None
-
-    @classmethod
-    def of(cls, frame: pd.DataFrame, schema: Schema, among: Collection[str] | None = None) -> "Lines":
+    def __init__(self, frame: pd.DataFrame, schema: Schema, among: Collection[str] | None = None) -> None:
+        self.schema = schema
         columns = {name: schema.columns[name] for name in schema.learned if among is None or name in among}
-        positions = {}
+        self.positions: dict[str, np.ndarray] = {}
         for name, column in columns.items():
             if column.is_line:
                 values = column.ordinary(frame[name])
                 if not np.any(np.abs(values) > LARGEST):
-                    positions[name] = values * column.per_position / 1e6 if column.is_time else values
+                    self.positions[name] = values * column.per_position / 1e6 if column.is_time else values
             elif column.is_categorical and (numbers := numbers_of(column.levels)) is not None:
-                positions[name] = frame[name].map(numbers).to_numpy(dtype=np.float64, na_value=np.nan)
-        rng, previous = np.random.default_rng(0), None
+                self.positions[name] = frame[name].map(numbers).to_numpy(dtype=np.float64, na_value=np.nan)
+        # Those that an expression may give, rather than be about.
+        self.computable = [n for n in self.positions if self.column(n).is_line and not self.column(n).is_weight]
+        rng, self.previous = np.random.default_rng(0), None
         if schema.entity is None:
-            units = np.arange(len(frame))
-            rows = rng.permutation(len(frame))[:ROWS]
+            self.units = np.arange(len(frame))
+            self.rows = rng.permutation(len(frame))[:ROWS]
         else:
-            units = pd.factorize(frame[schema.entity])[0]
-            order = rng.permutation(int(units.max(initial=0)) + 1)[units]
+            self.units = pd.factorize(frame[schema.entity])[0]
+            order = rng.permutation(int(self.units.max(initial=0)) + 1)[self.units]
             # Whole entities, in a random order.
-            rows = np.argsort(order, kind="stable")[:ROWS]
+            self.rows = np.argsort(order, kind="stable")[:ROWS]
+        self.n_all_units = len(np.unique(self.units))
         if schema.entity is not None and schema.order is not None:
             after, before = histories_of(frame, schema).pairs
-            previous = np.full(len(frame), -1)
-            previous[after] = before
-        codes = {
-            name: pd.factorize(frame[name].iloc[rows], sort=True)[0]
+            self.previous = np.full(len(frame), -1)
+            self.previous[after] = before
+        self.sample = {name: values[self.rows] for name, values in self.positions.items()}
+        # Categories of the sampled rows, -1 where missing.
+        self.codes = {
+            name: pd.factorize(frame[name].iloc[self.rows], sort=True)[0]
             for name, column in columns.items()
             if column.is_categorical
         }
-        return cls(schema, positions, rows, codes, units, previous)
-
-    @cached_property
-    def sample(self) -> dict[str, np.ndarray]:
-        return {name: values[self.rows] for name, values in self.positions.items()}
-
-    @cached_property
-    def computable(self) -> list[str]:
-        """Those that an expression may give, rather than be about."""
-        return [name for name in self.positions if self.column(name).is_line and not self.column(name).is_weight]
-
-    @cached_property
-    def n_all_units(self) -> int:
-        return len(np.unique(self.units))
 
     def comparable(self, first: str, other: str) -> bool:
         """True of two numbers, and of two times on one line: both with a zone or without, or a day beside UTC."""
