@@ -271,8 +271,8 @@ class Search:
         added = sum((w * term.values for w, term in rest), np.zeros(len(looks_back)))
         constant = float(np.median((candidate.values - before.values - added)[np.isfinite(candidate.values)]))
         wanted = np.where(looks_back, np.nan, self.lines.sample[name] - added - round(constant, 9))
-        first, starts = np.isfinite(wanted), [Term("0", (), np.zeros(len(wanted)))]
-        for start in (*starts, *(term for n, term in self.plain.items() if n != name)):
+        first, zero = np.isfinite(wanted), Term("0", (), np.zeros(len(wanted)))
+        for start in (zero, *(term for n, term in self.plain.items() if n != name)):
             near = np.abs(wanted - start.values)[first] <= tolerance(wanted[first], self.lines.step(name))
             if len(near) and near.mean() >= LEAST_EXACT:
                 filled = np.where(looks_back, before.values, start.values)
@@ -310,8 +310,9 @@ class Search:
         fit = np.where((np.abs(x @ z.T) < len(rows) * (1 - 1e-9)).all(axis=0), np.abs(z @ (c - c.mean())), 0.0)
         products = []
         for i, j in (pairs[k] for k in np.argsort(-fit)[:PRODUCTS] if fit[k] > 0):
-            (a, b), text = (terms[i], terms[j]), f"{wrap(terms[i].text)} * {wrap(terms[j].text)}"
-            products.append(Term(text, a.names + b.names, np.multiply(a.values, b.values), a.unit or b.unit))
+            a, b = terms[i], terms[j]
+            values, text = np.multiply(a.values, b.values), f"{wrap(a.text)} * {wrap(b.text)}"
+            products.append(Term(text, a.names + b.names, values, a.unit or b.unit))
         return products
 
     def _products(self, name: str, rows: np.ndarray, terms: Sequence[Term]) -> Iterator[Candidate]:
