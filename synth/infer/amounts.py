@@ -1,15 +1,24 @@
-"""Numbers as people write them: currencies, units, percentages, marks between thousands, signs, odd texts beside."""
+"""Numbers as people write them: currencies, units, percentages, marks between thousands, signs, odd texts beside.
+
+Cells that hold several numbers, such as ``120/80``, ``[10, 20)`` or ``POINT (30.1 10.2)``, become columns of their own.
+"""
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from functools import cache
 from typing import NamedTuple
 
+import pandas as pd
+
+from synth.infer.facts import RawColumn
+from synth.infer.personal import named_personal
+from synth.infer.times import read_times
+from synth.schema.kinds.base import Part
 from synth.schema.kinds.number_format import GROUPS, NumberFormat, Section
+from synth.table.cast import pieces_of
 
 _ONE = re.compile(
     r"([^\d.,#;]*?)([.,]?\d(?:[\d.,'’ \u00a0\u202f]*\d)?)([^\d#;]*|\s?[^\W\d]+[23])", re.ASCII
@@ -61,8 +70,7 @@ class Amounts(NamedTuple):
 
 
 def read_amounts(counts: Mapping[str, int]) -> Amounts | None:
-    """The numbers of a column; `None` where it holds others, or too much beside them.
-    `counts`: *Sensitive*. Rows of each distinct text.
+    """The numbers of a column, of which each distinct text is in so many rows; `None` where it holds too much else.
 
     >>> read_amounts({"$4,000.00": 3, "($12.50)": 1, "$7.00": 1}).fields["format"]
     '$#,##0.00;($#,##0.00)'
@@ -72,7 +80,7 @@ def read_amounts(counts: Mapping[str, int]) -> Amounts | None:
     cores = Counter[tuple[str, str]]()
     for text, piece in pieces.items():
         cores[piece.core] += counts[text]
-    if len(pieces) < max(FEWEST, len(counts) - MOST_ODD) or not _may_precede(before := max(cores, key=cores.get)[0]):  # type: ignore[arg-type]
+    if len(pieces) < max(FEWEST, len(counts) - MOST_ODD) or not _may_precede(before := cores.most_common(1)[0][0][0]):
         return None
     after = _without_scale({after: n for (start, after), n in cores.items() if start == before})
     pieces = {t: p for t, p in pieces.items() if p.core[0] == before and _scale(p.core[1], after) is not None}
@@ -84,26 +92,25 @@ def read_amounts(counts: Mapping[str, int]) -> Amounts | None:
     form, numbers = _form(pieces, counts, marks, after)
     numbers = {text: number for text, number in numbers.items() if form.read(text) == number}
     odd = [text for text in counts if text not in numbers]
-    alike = sum(form.write(number) == text for text, number in numbers.items())
-    # Tests of one laboratory are reported with more decimals or fewer: 140, 4.0, 2.00.
-    is_alike = alike >= WRITTEN_ALIKE * len(numbers) or _are_limits(odd, counts)
+    n_odd, n = (sum(counts[text] for text in texts) for texts in (odd, counts))
+    # A few limits in a few rows: tests of one laboratory are reported with more decimals or fewer: 140, 4.0, 2.00.
+    are_limits = 0 < len(odd) <= MOST_LIMITS and n_odd <= LIMITS * n and all(map(_LIMIT.fullmatch, odd))
+    n_alike = sum(form.write(number) == text for text, number in numbers.items())
+    is_alike = n_alike >= WRITTEN_ALIKE * len(numbers) or are_limits
     if len(numbers) < max(FEWEST, len(odd) + 1) or not is_alike or len(odd) > MOST_ODD:
         return None
     if any(len(text) > LONGEST_ODD and counts[text] < FEWEST for text in odd):
         return None  # a note, which may say who a single row is about
     unsure = [text for text in odd if not _COMPARES.match(text)]
-    n_odd, n_unsure, n = (sum(counts[text] for text in texts) for texts in (odd, unsure, counts))
-    if n_unsure > ODD * n or n_odd > ODD_LIMITS * n or (form.is_plain and any(map(re.compile(r"\d").search, unsure))):
+    if (
+        sum(counts[text] for text in unsure) > ODD * n
+        or n_odd > ODD_LIMITS * n
+        or (form.is_plain and any(map(re.compile(r"\d").search, unsure)))
+    ):
         return None  # or codes, of which some are letters and digits
     sides = sorted((_side(text), text) for text in odd)
     below, above = (tuple(text for side, text in sides if (side[0] > 0) is is_above) for is_above in (False, True))
     return Amounts(form, numbers, below, above)
-
-
-def _are_limits(odd: Sequence[str], counts: Mapping[str, int]) -> bool:
-    """True if the texts beside numbers are a few limits in a few rows, so that all others are amounts."""
-    few = 0 < len(odd) <= MOST_LIMITS and sum(counts[text] for text in odd) <= LIMITS * sum(counts.values())
-    return few and all(map(_LIMIT.fullmatch, odd))
 
 
 def _side(text: str) -> tuple[int, float]:
@@ -123,18 +130,15 @@ def _scale(after: str, bare: str) -> int | None:
     return 0 if after == bare else _SCALES.get(after[:1].lower()) if after[1:] == bare else None
 
 
-@cache
-def _currencies() -> frozenset[str]:
-    from faker.providers.currency import Provider
-
-    return frozenset(code for code, _ in Provider.currencies)
-
-
 def _may_precede(before: str) -> bool:
     """True of a currency: words and letters before a number make it a code."""
     word = before.strip()
     has_sign = any(unicodedata.category(character) == "Sc" for character in word) and len(word) <= len("HK$ ")
-    return not word or has_sign or word.lower() in _WORDS or word in _currencies()
+    if not word or has_sign or word.lower() in _WORDS:
+        return True
+    from faker.providers.currency import Provider
+
+    return any(word == code for code, _ in Provider.currencies)
 
 
 def _strict(mark: str, point: str, lakh: bool) -> re.Pattern[str]:
@@ -191,3 +195,107 @@ def _form(
     if len(plain) == 2 and zero is not None and zero != plain[0]:
         plain.append(zero)
     return NumberFormat(tuple(each for each in scaled if each is not None), tuple(plain)), numbers
+
+
+FEWEST_TEXTS = 20  # different texts; fewer are categories
+MOST_PARTS, MOST_WORDS = 6, 3  # numbers in a cell, and different texts without any
+_NUMBERS = (
+    re.compile(r"[+-]?(?:\d[\d.,]*\d|\d)", re.ASCII),
+    re.compile(r"(?<![\d.])[+-]?\d+(?:\.\d+)?(?![\d.]*\d)", re.ASCII),
+)
+_WITH_UNIT = re.compile(r"(?P<before>\W*?)[+-]?(?:[1-9][\d.,]*\d|\d) (?P<unit>[^\W\d][^\d\s]{0,9}(?: [^\d\s]{1,9})?)")
+_OF_TIME = {"h", "hr", "hrs", "hour", "hours", "min", "mins", "minute", "minutes", "s", "sec", "seconds", "d", "days"}
+UNIT_SHARE, MOST_UNITS = 0.01, 12
+_BETWEEN = re.compile(r"[%kKmM]?\s*(?:[/,;|xX×@±–'-]|\.\.|to|and|of|by|ft|lbs?|kg)\s*[$€£]?", re.ASCII)
+"""What may stand between two numbers that are read apart."""
+_LEADING_ZERO = re.compile(r"[+-]?0\d")
+
+
+def split_columns(
+    frame: pd.DataFrame, looked: Mapping[str, RawColumn], tokens: Collection[str], others: Collection[str | None]
+) -> tuple[pd.DataFrame, dict[str, Part]]:
+    """The table with a column for each number of cells that hold several, and which these are.
+    `tokens`: texts that stand for a missing value. `others`: columns that stay as they are.
+    """
+    columns, parts = dict[str, pd.Series](), dict[str, Part]()
+    for name in frame.columns:
+        form = None
+        if looked[name].form == "text" and name not in others and named_personal(name) is None:
+            texts = [text for text in looked[name].cells.tolist() if text and text not in tokens]
+            form = form_of(texts)
+        if form is None:
+            columns[name] = frame[name]
+            continue
+        n = form.count("{}")
+        for position in range(n):
+            own = name if n == 1 else f"{name}, {position + 1}"
+            while own in columns or (own in frame.columns and own != name):
+                own += "'"
+            parts[own] = Part(column=name, form=form, place=position)
+            cells = frame[name].to_numpy(dtype=object)
+            columns[own] = pd.Series(pieces_of(cells, parts[own], tokens), index=frame.index, dtype=object)
+    return (pd.DataFrame(columns, copy=False) if parts else frame), parts
+
+
+def form_of(texts: Sequence[str]) -> str | None:
+    """The form of distinct texts that hold several numbers, `{}` for each that varies; `None` where they have none.
+
+    >>> form_of([f"{a}/{a - 40}" for a in range(100, 130)])
+    '{}/{}'
+    """
+    odd = [text for text in texts if not any(map(str.isdigit, text))]
+    texts = [text for text in texts if any(map(str.isdigit, text))]
+    if len(texts) <= FEWEST_TEXTS or len(odd) > MOST_WORDS or any("{" in text or "}" in text for text in texts):
+        return None
+    for number in _NUMBERS:
+        first = _split(texts[0], number)[0]
+        if not 2 < len(first) <= MOST_PARTS + 1:
+            continue
+        split = [_split(text, number) for text in texts]
+        if all(literals == first for literals, _ in split):
+            form = _checked(first, [numbers for _, numbers in split])
+            usual = form is None or read_amounts(dict.fromkeys(texts, 1)) is not None or read_times(texts) is not None
+            return None if usual else form
+    return _with_unit(texts)
+
+
+def _with_unit(texts: Sequence[str]) -> str | None:
+    """The form of numbers in several units, each in many texts, such as 5 mg and 2 g."""
+    known = [match for text in texts if (match := _WITH_UNIT.fullmatch(text))]
+    units = Counter(match["unit"] for match in known)
+    before = {match["before"] for match in known}
+    if len(known) < len(texts) or len(before) > 1 or not 2 <= len(units) <= MOST_UNITS or {*units} <= _OF_TIME:
+        return None
+    rare = min(units.values()) < max(2, UNIT_SHARE * len(texts))
+    return None if rare or read_amounts(dict.fromkeys(texts, 1)) is not None else f"{before.pop()}{{}} {{}}"
+
+
+def _split(text: str, number: re.Pattern[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What stands around the numbers of a text, and these; a hyphen between two of them is no sign."""
+    literals, numbers, end = [], [], 0
+    for match in number.finditer(text):
+        before = text[: match.start()][-1:]
+        start = match.start() + (match[0][0] in "+-" and (before.isalnum() or before == "%"))
+        literals.append(text[end:start])
+        numbers.append(text[start : match.end()])
+        end = match.end()
+    return (*literals, text[end:]), tuple(numbers)
+
+
+def _checked(literals: tuple[str, ...], numbers: Sequence[tuple[str, ...]]) -> str | None:
+    """The form, with numbers in it that never vary; `None` where the numbers may be those of a code."""
+    if any(_LEADING_ZERO.match(number) for row in numbers for number in row):
+        return None
+    inner = literals[1:-1]
+    named = bool(literals[0].strip()) and not any(literal.strip() for literal in inner)  # POINT (30.1 10.2)
+    if not named and not all(_BETWEEN.fullmatch(literal) for literal in inner):
+        return None
+    ranges = [position for position, literal in enumerate(inner) if "-" in literal or "–" in literal]
+    sizes = [[float(number.replace(",", "")) for number in row] for row in numbers] if ranges else []
+    if any(row[position] > row[position + 1] for row in sizes for position in ranges):
+        return None
+    columns = list(zip(*numbers, strict=True))
+    pieces = ["{}" if len(set(column)) > 1 else column[0] for column in columns]
+    if ranges and pieces.count("{}") < len(ranges) + 1:
+        return None
+    return literals[0] + "".join(map("".join, zip(pieces, literals[1:], strict=True)))

@@ -1,26 +1,91 @@
-"""Facts about a column before its kind is proposed."""
+"""Facts about a column before its kind is proposed: its cells in one of a few forms, and what name and values say."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
-from synth.infer.look import RawColumn
-from synth.table.cast import dtype_of
+from synth.table.cast import as_objects, dtype_of, is_text, to_objects, typed_cells, unlike
+from synth.table.table import as_raw
+
+Form = Literal["integer", "real", "boolean", "time", "text", "mixed"]
+
+_FORMS: dict[str, tuple[Form, type]] = {
+    "integer": ("integer", np.int64),
+    "floating": ("real", np.float64),
+    "mixed-integer-float": ("real", np.float64),
+    "boolean": ("boolean", bool),
+}
+
+
+@dataclass(frozen=True)
+class RawColumn:
+    """Cells of a column in one form: of texts and categories the distinct ones, and the number of each row's."""
+
+    form: Form
+    cells: np.ndarray
+    missing: np.ndarray
+    codes: np.ndarray | None = None
+    zone: Any = None
+    digits: int = 15
+
+    @property
+    def missing_rows(self) -> np.ndarray:
+        return self.missing if self.codes is None else np.asarray(np.append(self.missing, True)[self.codes], dtype=bool)
+
+    def without(self, texts: Collection[str]) -> "RawColumn":
+        """The column with some of its texts missing."""
+        absent = np.fromiter((text in texts for text in self.cells), dtype=bool, count=len(self.cells))
+        return replace(self, missing=self.missing | absent)
+
+
+def look(series: pd.Series, missing_texts: frozenset[str] = frozenset({""})) -> RawColumn:
+    """The column in one of the forms. *Sensitive*."""
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        levels = look(pd.Series(series.cat.categories), missing_texts)
+        codes = series.cat.codes.to_numpy().astype(np.int64)
+        return replace(levels, codes=codes if levels.codes is None else np.append(levels.codes, -1)[codes])
+    raw = as_raw(series)
+    if not isinstance(raw, np.ndarray) and (typed := typed_cells(raw)) is not None:
+        # Times beyond the calendar are not missing: they are refused.
+        missing = raw.is_null().to_numpy(zero_copy_only=False) if typed.form == "time" else typed.missing
+        return RawColumn(typed.form, typed.raw, missing, zone=typed.zone, digits=typed.digits)  # type: ignore[arg-type]
+    # Not by pandas, which compares texts as C strings: to it all that follows a NUL is nothing.
+    if not isinstance(raw, np.ndarray) and (is_text(raw.type) or pa.types.is_null(raw.type)):
+        coded = raw.cast(pa.string()).dictionary_encode()
+        different, numbers = coded.dictionary.to_pylist(), coded.indices
+    else:
+        raw = raw if isinstance(raw, np.ndarray) else to_objects(raw)
+        different, numbers = unlike(raw)
+    if all(isinstance(cell, str) for cell in different):
+        codes = numbers.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        column = RawColumn("text", as_objects(map(str, different)), np.zeros(len(different), dtype=bool), codes=codes)
+        return column.without(missing_texts)
+    return _uniform(raw, pd.isna(raw) | np.array([isinstance(v, str) and v in missing_texts for v in raw], dtype=bool))
+
+
+def _uniform(cells: np.ndarray, missing: np.ndarray) -> RawColumn:
+    """Objects that are all of one numeric kind in that form, all others as they are."""
+    present = cells[~missing]
+    form, dtype = _FORMS.get(pd.api.types.infer_dtype(present, skipna=True), ("mixed", object))
+    try:
+        pa.array(present)  # numbers that 64 bits hold, exactly where there are floats beside
+    except (pa.ArrowException, OverflowError):
+        form = "mixed"
+    if form == "mixed":
+        return RawColumn("mixed", cells, missing)
+    values: np.ndarray = np.zeros(len(cells), dtype=dtype)
+    values[~missing] = present.astype(dtype)
+    return RawColumn(form, values, missing)
+
 
 Role = Literal["target", "entity"] | None
-
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-
-
-def snake(name: str) -> str:
-    return _CAMEL.sub("_", name).lower()
-
 
 _IDENTIFIER = re.compile(r"(^|[^a-z])(id|uuid|guid|key|nbr|identifier|ssn|mrn)$")
 _COUNTER = re.compile(
@@ -30,6 +95,10 @@ _ROW_NAME = re.compile(r"Unnamed: \d+|rownames|row[. _]names?", re.IGNORECASE)
 _WEIGHT = re.compile(
     r"^(fnlwgt|finalwgt|perwt|pwgtp|wtfinl|asecwt|hhwt|hwt|(final|person|sample|sampling|survey)[_ -]?(weight|wgt|wt))$"
 )
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 @dataclass(frozen=True)
@@ -49,12 +118,10 @@ class ColumnFacts:
         """The number of each row's value among the distinct ones, -1 where missing."""
         if self.raw.codes is not None:
             return np.where(self.raw.missing_rows, -1, self.raw.codes)
+        cells = self.raw.cells
         if self.raw.form == "mixed":
-            texts = [f"{type(cell).__name__} {cell}" for cell in self.raw.cells]
-            codes = pd.factorize(np.array(texts, dtype=object))[0]
-        else:
-            codes = pd.factorize(self.raw.cells)[0]
-        return np.where(self.raw.missing, -1, codes)
+            cells = np.array([f"{type(cell).__name__} {cell}" for cell in cells], dtype=object)
+        return np.where(self.raw.missing, -1, pd.factorize(cells)[0])
 
     @cached_property
     def present(self) -> Any:
@@ -112,6 +179,11 @@ class ColumnFacts:
     def unique(self) -> bool:
         return self.n_distinct == self.n_present
 
+    @property
+    def int64(self) -> str:
+        """The dtype of whole numbers, with room for missing ones where there are some."""
+        return "Int64" if self.missing else "int64"
+
     @cached_property
     def named_identifier(self) -> bool:
         return _IDENTIFIER.search(snake(self.name)) is not None
@@ -129,12 +201,9 @@ class ColumnFacts:
     def named_weight(self) -> bool:
         return _WEIGHT.match(self.name.lower()) is not None
 
-    def common(self, default: str, *, text: bool = False) -> dict[str, Any]:
-        fields: dict[str, Any] = {"missing": self.missing}
-        dtype = "str" if text and self.dtype == "object" else self.dtype
-        if dtype is not None and dtype != default:
-            fields["dtype"] = dtype
-        return fields
+    def common(self, default: str) -> dict[str, Any]:
+        """The fields that columns of all kinds have."""
+        return {"missing": self.missing} | ({} if self.dtype in (None, default) else {"dtype": self.dtype})
 
 
 def facts_of(

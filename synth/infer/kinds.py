@@ -1,8 +1,4 @@
-"""Column kinds, proposed from the data or chosen by the user, and texts that stand for a missing value.
-
-`propose` picks a kind by values, form and name; `as_kind` takes the kind that the user chose. Bounds, categories,
-templates and forms are read off the table in both cases.
-"""
+"""Column kinds, proposed from the data or chosen by the user, and texts that stand for a missing value."""
 
 import re
 from collections import Counter
@@ -15,11 +11,20 @@ import numpy as np
 
 from synth.errors import SchemaError, TableError, nearest
 from synth.identifiers import ALPHABETS
-from synth.infer import beside, numeric, personal, spans, temporal
+from synth.infer import numeric, personal
 from synth.infer.amounts import has_point_thousands, read_amounts
-from synth.infer.codes import are_codes, are_levels, named_code
-from synth.infer.facts import ColumnFacts
-from synth.infer.look import RawColumn
+from synth.infer.facts import ColumnFacts, RawColumn
+from synth.infer.numeric import are_codes, are_levels, named_code
+from synth.infer.times import (
+    propose_span,
+    propose_time,
+    read_times,
+    set_apart,
+    spans_of_digits,
+    spans_of_texts,
+    times_of_digits,
+    times_of_texts,
+)
 from synth.schema.kinds import (
     KINDS,
     BooleanColumn,
@@ -40,7 +45,6 @@ MISSING_TEXTS = frozenset({
     "not available", "not applicable", "not reported", "not known", "no data",
 })  # fmt: skip
 """Words that people write where there is nothing, in lower case."""
-_NUMBER = RealColumn(bounds=(0.0, 0.0))
 LEAST_VALUES = 2  # different values beside such a text that say what a column holds
 
 
@@ -52,88 +56,66 @@ def missing_texts_of(
     A word says that nothing is there if all other texts of its column are numbers, or times. It then says so in every
     column. Among texts alone a word is a category like others. It is one everywhere where it is a value of the target
     or of the entity, and these hold texts.
-    `looked`: *Sensitive*. Every column, by name.
     """
     if isinstance(listed, str):
         raise SchemaError(f"missing_values={listed!r} must be a list of texts; write [{listed!r}]")
-    used = {name: _used(raw) for name, raw in looked.items() if raw.form == "text"}
+    counted = {name: _counts(raw) for name, raw in looked.items() if raw.form == "text"}
     missing, values = set[str](), set[str]()
-    for name, texts in used.items():
-        words = {text for text in texts if text.strip().lower() in MISSING_TEXTS or text in listed}
-        if name in readable and words and _tells(sorted(texts - words)):
+    for name, known in counted.items():
+        words = {text for text in known if text.strip().lower() in MISSING_TEXTS or text in listed}
+        if name in readable and words and _tell(sorted(known.keys() - words)):
             missing |= words
         elif name in roles:
             values |= words
     tokens = (missing - values) | set(listed)
-    counts = Counter[str]()
-    for raw in looked.values():
-        if raw.form == "text":
-            counts.update({text: n for text, n in _counts(raw).items() if text in tokens})
-        counts[""] += int(raw.missing_rows.sum())
     if not tokens:
         return ("",)
-    known = [text for text in (*sorted(tokens), "") if counts[text] or text in listed]
-    return tuple(sorted(dict.fromkeys(known), key=lambda text: -counts[text]))
+    counts = Counter[str]({"": sum(int(raw.missing_rows.sum()) for raw in looked.values())})
+    for known in counted.values():
+        counts.update({text: n for text, n in known.items() if text in tokens})
+    shown = [text for text in (*sorted(tokens), "") if counts[text] or text in listed]
+    return tuple(sorted(dict.fromkeys(shown), key=lambda text: -counts[text]))
+
+
+def _tell(texts: list[str]) -> bool:
+    """True if texts beside words say that a column holds numbers or times."""
+    return len(texts) >= LEAST_VALUES and (
+        numeric.are_numbers(texts) or read_times(texts) is not None or read_amounts(dict.fromkeys(texts, 1)) is not None
+    )
+
+
+def _counts(raw: RawColumn) -> dict[str, int]:
+    """The rows of each text that is not empty."""
+    assert raw.codes is not None
+    n_rows = np.bincount(raw.codes[raw.codes >= 0], minlength=len(raw.cells))
+    return {text: n for text, n in zip(raw.cells.tolist(), n_rows.tolist(), strict=True) if n and text}
 
 
 def texts_of_mixed(raw: RawColumn) -> np.ndarray | None:
+    """Numbers and texts such as ``<5`` as texts; `None` where a column is no such mixture."""
     if raw.form != "mixed" or not any(isinstance(cell, str) for cell in raw.cells):
         return None
-    shown = [None if gone else cell_text(c, _NUMBER) for c, gone in zip(raw.cells, raw.missing_rows, strict=True)]
+    real = RealColumn(bounds=(0.0, 0.0))
+    shown = [None if gone else cell_text(c, real) for c, gone in zip(raw.cells, raw.missing_rows, strict=True)]
     counts = Counter(text for text in shown if text is not None and text.strip().lower() not in MISSING_TEXTS)
     return as_objects(shown) if counts and read_amounts(counts) is not None else None
 
 
 def numbers_beside(raw: RawColumn, tokens: Collection[str]) -> bool:
-    if raw.form != "text":
-        return False
-    texts = _used(raw)
+    """True of texts that are all numbers, but for some that stand for a missing value."""
+    texts = _counts(raw).keys() if raw.form == "text" else set[str]()
     others = sorted(texts - {*tokens})
     return 0 < len(others) < len(texts) and numeric.are_numbers(others)
 
 
-def without(raw: RawColumn, tokens: Collection[str]) -> RawColumn:
-    absent = np.fromiter((text in tokens for text in raw.cells), dtype=bool, count=len(raw.cells))
-    return replace(raw, missing=raw.missing | absent)
-
-
-def _tells(texts: list[str]) -> bool:
-    if len(texts) < LEAST_VALUES:
-        return False
-    return (
-        numeric.are_numbers(texts)
-        or temporal.read_times(texts) is not None
-        or read_amounts(dict.fromkeys(texts, 1)) is not None
-    )
-
-
-def _counts(raw: RawColumn) -> Counter[str]:
-    codes = np.arange(len(raw.cells)) if raw.codes is None else raw.codes
-    n_rows: list[int] = np.bincount(codes[codes >= 0], minlength=len(raw.cells)).tolist()
-    counts: Counter[str] = Counter()
-    for text, n in zip(raw.cells.tolist(), n_rows, strict=True):
-        counts[text] += n
-    return counts
-
-
-def _used(raw: RawColumn) -> set[str]:
-    return {text for text, n in _counts(raw).items() if n and text}
-
-
-def is_long_list(column: Column, about: ColumnFacts) -> bool:
-    return column.is_categorical and about.raw.form == "text" and about.role is None and not _few(about)
-
-
-_ALPHABETS = ("#", "A", "a", "x", "X")
-"""From the narrowest alphabet to the widest."""
+_ALPHABETS = ("#", "A", "a", "x", "X")  # from the narrowest to the widest
 _LONGEST_TEMPLATE = 80
 _NUMBER_RUN = re.compile(r"[0-9]*#[0-9#]*")
 """A run of digits of which one varies: all of them do, or there would be no room for new numbers."""
 
 
 def template_of(texts: Sequence[str]) -> str | None:
-    """The narrowest template that all texts follow, or `None` where they follow none.
-    `texts`: *Sensitive*. Distinct texts.
+    """The narrowest template that all (distinct) texts follow, or `None` where they follow none.
 
     >>> template_of(["P-0172", "P-9401"])
     'P-####'
@@ -160,34 +142,34 @@ OFTEN = 5  # rows of a value that repeats itself
 TOKENS = (("False", "True"), ("false", "true"), ("FALSE", "TRUE"))
 
 
-def propose(about: ColumnFacts) -> Column:
+def propose(about: ColumnFacts, kind: str | None = None) -> Column:
+    """The column of the kind that values, form and name speak for, or of the one that was chosen."""
+    if about.role == "target" and about.n_distinct < 2:
+        raise TableError(f"column={about.name!r} is the target and has one value at most; choose a target that varies")
     if about.role == "entity":
         return _entity(about)
+    if kind is not None:
+        return as_kind(about, kind)
     if about.n_present == 0:
-        return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
+        return _without_values(about)
     if about.names_rows and about.n_present > 1:
         return IdentifierColumn(drop=True, **about.common("object"))
-    own = (kind.propose(about) for kind in KINDS.values())
+    own = (each.propose(about) for each in KINDS.values())
     proposed: Column | None = next((column for column in own if column is not None), None)
     if proposed is None and about.role is None:
         proposed = personal.propose(about, few=_few(about))
-    if proposed is not None:
-        return proposed
-    column = _listed(about) if about.categories_declared else _of_form(about)
-    return beside.of_times(column, about) if column.is_time else column
+    if proposed is None:
+        column = _listed(about) if about.categories_declared else _of_form(about)
+        proposed = set_apart(column, about) if column.is_time else column
+    return proposed
 
 
-def _of_form(about: ColumnFacts) -> Column:
-    form = about.raw.form
-    if form == "boolean":
-        return BooleanColumn(**about.common("boolean" if about.missing else "bool"))
-    if form == "text":
-        return _of_text(about)
-    times = temporal.propose(about) or spans.propose(about)
-    return times or (_of_objects(about) if form == "mixed" else numeric.propose(about, about.present))
+def _without_values(about: ColumnFacts) -> Column:
+    return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
 
 
 def _listed(about: ColumnFacts) -> Column:
+    """A column of a dtype that lists categories."""
     form = about.raw.form
     if form in ("text", "integer"):
         return categorical(about, about.present.tolist(), ordered=about.ordered)
@@ -210,19 +192,27 @@ def categorical(about: ColumnFacts, values: list[Any], *, ordered: bool) -> Cate
     return CategoricalColumn(categories=tuple(values), ordered=ordered, **about.common("object"))
 
 
+def _of_form(about: ColumnFacts) -> Column:
+    form = about.raw.form
+    if form == "boolean":
+        return BooleanColumn(**about.common("boolean" if about.missing else "bool"))
+    if form == "text":
+        return _of_text(about)
+    column = propose_time(about) or propose_span(about)
+    return column or (_of_objects(about) if form == "mixed" else numeric.propose(about, about.present))
+
+
 def _of_text(about: ColumnFacts) -> Column:
     if about.from_text:
         for tokens in TOKENS:
             if set(about.present) <= set(tokens):
                 return BooleanColumn(tokens=tokens, **about.common("bool"))
-        if (times := temporal.of_digits(about) or spans.of_digits(about)) is not None:
-            return times
+        if (column := times_of_digits(about) or spans_of_digits(about)) is not None:
+            return column
         values = None if has_point_thousands(about.present) else numeric.numbers_of(about)
         if values is not None:
             return numeric.propose(_as_written(about), values)
-    if (times := temporal.of_texts(about) or spans.of_texts(about)) is not None:
-        return times
-    return _of_amounts(about) or _of_plain_text(about)
+    return times_of_texts(about) or spans_of_texts(about) or _of_amounts(about) or _of_plain_text(about)
 
 
 def _as_written(about: ColumnFacts) -> ColumnFacts:
@@ -250,15 +240,14 @@ def _of_amounts(about: ColumnFacts) -> Column | None:
     if few and (about.role != "target" or plain or len(known.numbers) <= 2):
         order = sorted(about.present, key=lambda text: (known.numbers.get(text, 0), text))
         return categorical(about, order, ordered=not (known.below or known.above))
-    whole = (
-        all(number == int(number) for number in known.numbers.values())
-        and np.nanmax(np.abs(values)) < numeric.EXACT_FLOAT
-    )
     per_row = values[rows][~np.isnan(values[rows])]
-    if plain and whole and are_codes(about.name, *np.unique(per_row.astype(np.int64), return_counts=True)):
-        return None
     about = replace(about, written=known.fields)
-    return numeric.integer(about, per_row.astype(np.int64)) if whole else numeric.real(about, per_row)
+    is_whole = all(number == int(number) for number in known.numbers.values())
+    if not is_whole or np.abs(per_row).max() >= numeric.EXACT_FLOAT:
+        return numeric.real(about, per_row)
+    whole = per_row.astype(np.int64)
+    is_code = plain and are_codes(about.name, *np.unique(whole, return_counts=True))
+    return None if is_code else numeric.integer(about, whole)
 
 
 def _of_plain_text(about: ColumnFacts) -> Column:
@@ -278,10 +267,12 @@ def _few(about: ColumnFacts) -> bool:
     return distinct <= FEW or (distinct <= 50 and distinct <= rows / 2) or (distinct <= MANY and distinct <= rows / 20)
 
 
+def is_long_list(column: Column, about: ColumnFacts) -> bool:
+    return column.is_categorical and about.raw.form == "text" and about.role is None and not _few(about)
+
+
 def repeats(about: ColumnFacts, owners: np.ndarray | None = None) -> bool:
-    """True of codes: most rows, or entities, have a value that several others have, too, however many there are.
-    `owners`: *Sensitive*. The entity of each row, as a code.
-    """
+    """True of codes: most rows, or entities, have a value that several others have, too, however many there are."""
     codes = about.codes[about.codes >= 0]
     if owners is not None:
         codes = np.unique(np.stack([codes, owners[about.codes >= 0]]), axis=1)[0]
@@ -296,9 +287,8 @@ def _of_objects(about: ColumnFacts) -> Column:
     types = {type(cell) for cell in about.present}
     if types <= {Decimal, int, float}:
         return numeric.propose(about, np.array([float(cell) for cell in about.present]))
-    what = "mixes" if len(types) > 1 else "holds"
     names = ", ".join(sorted(t.__name__ for t in types))
-    raise TableError(f"a column must hold one type of value: column={about.name!r} {what} {names}; convert it")
+    raise TableError(f"a column must hold one type of value: column={about.name!r} holds {names}; convert it")
 
 
 def _entity(about: ColumnFacts) -> Column:
@@ -321,17 +311,14 @@ def _identifier(about: ColumnFacts) -> Column | None:
     if (
         values is not None
         and values.dtype.kind == "i"
-        and not (form == "real" and np.abs(values).max() > numeric.EXACT_FLOAT)
+        and (form != "real" or np.abs(values).max() <= numeric.EXACT_FLOAT)
     ):
         return numeric.identifier(about, values)
     if form != "text":
         return None
-    return IdentifierColumn(template=template_of(about.present) or digits(about), **about.common("object"))
-
-
-def digits(about: ColumnFacts) -> str:
-    """A template of digits, with room for a thousand times as many identifiers as there are rows."""
-    return "#" * max(9, len(str(len(about.codes))) + 3)
+    # Digits with room for a thousand times as many identifiers as there are rows.
+    template = template_of(about.present) or "#" * max(9, len(str(len(about.codes))) + 3)
+    return IdentifierColumn(template=template, **about.common("object"))
 
 
 NUMBERS = ("integer", "real", "weight")  # kinds that numbers are looked for in texts for
@@ -352,56 +339,33 @@ def check_kinds(kinds: Mapping[str, str], names: list[str], entity: str | None) 
 
 
 def as_kind(about: ColumnFacts, kind: str) -> Column:
-    reason, remedy = _WHY.get(kind, ("its values have not the form of that kind", "convert it"))
-    if about.n_present == 0 and kind not in ("categorical", "text"):
-        column, reason, remedy = None, "it holds no value", 'choose kind="categorical"'
+    """The column of the kind that somebody chose."""
+    if about.n_present or kind in ("categorical", "text"):
+        reason, column = "its values have not that form", (_CHOSEN.get(kind) or KINDS[kind].propose)(about)
     else:
-        column = _CHOSEN[kind](about) if kind in _CHOSEN else KINDS[kind].propose(about)
+        reason, column = "it holds no value", None
     if column is None:
         raise SchemaError(
-            f"column={about.name!r} cannot be of kind={kind!r}: {reason}; {remedy}, or leave its kind out"
+            f"column={about.name!r} cannot be of kind={kind!r}: {reason}; convert it, name the texts that stand for a "
+            "missing value, choose another kind, or leave its kind out"
         )
     return column
 
 
-_NO_NUMBERS = "some of its values are no numbers", "name the texts that stand for a missing value"
-_NO_SPANS = "its values are no times of day or durations of one known form", "convert it"
-_NO_TIMES = "its values are no days or times of one known form, or days with a clock that is not at midnight"
-_WHY = {
-    "integer": (f"{_NO_NUMBERS[0]}, or fractions, or beyond 64 bits", f'{_NO_NUMBERS[1]}, choose kind="real"'),
-    "real": _NO_NUMBERS,
-    "weight": _NO_NUMBERS,
-    "categorical": ("categories are texts or whole numbers", "convert it to text"),
-    "boolean": ("its values are neither 0 and 1 nor two texts", _NO_NUMBERS[1]),
-    "date": (_NO_TIMES, 'choose kind="datetime", convert it to ISO 8601'),
-    "datetime": (_NO_TIMES, "convert it to ISO 8601"),
-    "clock": _NO_SPANS,
-    "duration": _NO_SPANS,
-    "identifier": ("it holds neither texts nor whole numbers that are told apart", "convert it"),
-    "personal": ("its name and values do not say what it holds", "write it into the schema"),
-}
-"""Why a column cannot be of a kind, and what to do."""
-
-
-def _kept_length(about: ColumnFacts) -> int:
-    """Characters that 99% of the texts have at most, to the next twenty: the longest text is nobody's business."""
-    lengths = [len(str(text)) for text in about.raw.cells] or [0]
-    return int(np.clip(20 * np.ceil(np.quantile(lengths, 0.99) / 20), 20, 20_000))
-
-
-def _of_numbers(about: ColumnFacts, make: Callable[[ColumnFacts, np.ndarray], Column], kinds: str) -> Column | None:
+def _of_numbers(about: ColumnFacts, make: Callable[[ColumnFacts, np.ndarray], Column]) -> Column | None:
     values = numeric.numbers_of(about)
-    return None if values is None or values.dtype.kind not in kinds else make(about, values)
+    is_fraction = values is not None and values.dtype.kind == "f" and make is numeric.integer
+    return None if values is None or is_fraction else make(about, values)
 
 
 def _categorical(about: ColumnFacts) -> Column | None:
     if about.n_present == 0:
-        return CategoricalColumn(categories=(), **about.common("object") | {"missing": True})
+        return _without_values(about)
+    is_text = about.raw.form == "text"
     values = None if about.raw.form == "mixed" else numeric.numbers_of(about)
-    if values is None or (about.raw.form == "text" and values.dtype.kind == "f"):
-        return categorical(about, sorted(about.present), ordered=about.ordered) if about.raw.form == "text" else None
-    distinct, counts = np.unique(values, return_counts=True)
-    ordered = are_levels(distinct, counts) and not named_code(about.name)
+    if values is None or (is_text and values.dtype.kind == "f"):
+        return categorical(about, sorted(about.present), ordered=about.ordered) if is_text else None
+    ordered = are_levels(*np.unique(values, return_counts=True)) and not named_code(about.name)
     return numeric.levels(about, values, ordered=ordered) if values.dtype.kind == "i" else None
 
 
@@ -415,31 +379,40 @@ def _boolean(about: ColumnFacts) -> Column | None:
     return BooleanColumn(**fields) if form in ("boolean", "integer", "real") else None
 
 
-def _datetime(about: ColumnFacts) -> Column | None:
-    column = temporal.propose(about)
-    if column is None or not column.is_date:
+def _date_or_datetime(about: ColumnFacts, kind: str) -> Column | None:
+    column = propose_time(about)
+    if column is None or column.kind == kind:
         return column
+    if kind == "date":
+        return None  # it has a clock
     bounds = tuple(np.datetime64(bound, "us").item() for bound in column.bounds)
     form = column.format if about.raw.form == "text" else None
     return DatetimeColumn(bounds=bounds, format=form, precision="h", missing=column.missing, dtype=column.dtype)
 
 
 def _span(about: ColumnFacts, kind: str) -> Column | None:
-    column = spans.propose(about)
+    column = propose_span(about)
     return column and KINDS[kind](**{key: value for key, value in dict(column).items() if key != "kind"})
 
 
+def _text(about: ColumnFacts) -> Column:
+    # Characters that 99% of the texts have at most, to the next twenty: the longest text is nobody's business.
+    lengths = [len(str(text)) for text in about.raw.cells] or [0]
+    length = int(np.clip(20 * np.ceil(np.quantile(lengths, 0.99) / 20), 20, 20_000))
+    return TextColumn(drop=True, length=length, **about.common("object"))
+
+
 _CHOSEN: Mapping[str, Callable[[ColumnFacts], Column | None]] = {
-    "integer": lambda about: _of_numbers(about, numeric.integer, "i"),
-    "real": lambda about: _of_numbers(about, numeric.real, "if"),
-    "weight": lambda about: _of_numbers(about, numeric.weight, "if"),
+    "integer": lambda about: _of_numbers(about, numeric.integer),
+    "real": lambda about: _of_numbers(about, numeric.real),
+    "weight": lambda about: _of_numbers(about, numeric.weight),
     "categorical": _categorical,
     "boolean": _boolean,
-    "date": lambda about: column if (column := temporal.propose(about)) is not None and column.is_date else None,
-    "datetime": _datetime,
+    "date": lambda about: _date_or_datetime(about, "date"),
+    "datetime": lambda about: _date_or_datetime(about, "datetime"),
     "clock": lambda about: _span(about, "clock"),
     "duration": lambda about: _span(about, "duration"),
     "identifier": _identifier,
     "personal": lambda about: personal.propose(about, few=False) or personal.propose_prose(about),
-    "text": lambda about: TextColumn(drop=True, length=_kept_length(about), **about.common("object")),
+    "text": _text,
 }

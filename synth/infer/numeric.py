@@ -1,17 +1,19 @@
-"""Numeric columns: whole or with a fraction, their precision, spikes, and where their resolution should lie."""
+"""Numeric columns: whole or with a fraction, their precision, spikes, and where their resolution should lie.
 
+Whole numbers that are no amounts, too: few levels, codes, and those that stand for something else, such as -999.
+"""
+
+import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
 
 from synth.errors import TableError
-from synth.infer import beside
-from synth.infer.codes import are_codes, are_levels, named_code
-from synth.infer.facts import ColumnFacts
+from synth.infer.facts import ColumnFacts, snake
 from synth.schema.kinds import CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.schema.kinds.base import NEARLY_ALL
 from synth.schema.kinds.number import INT64, MOST_SPIKES, MOST_STEPS, NumericColumn
@@ -38,30 +40,22 @@ _REAL = re.compile(r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]\d+)?", re.ASCII)
 
 
 def of_texts(texts: np.ndarray, name: str) -> np.ndarray | None:
-    """Texts as int64 or float64, or `None` where they are not all numbers.
-    `texts`: *Sensitive*. Distinct texts, shape (n,).
-    """
+    """Distinct texts as int64 or float64, or `None` where they are not all numbers."""
     others = [text for text in texts if not _REAL.fullmatch(text)]
-    if others:
-        if len(others) < len(texts) and all(INFINITY.fullmatch(text) for text in others):
-            raise _infinite(name)
-        return None
-    if any(len(text) > _LONGEST for text in texts):
+    if 0 < len(others) < len(texts) and all(INFINITY.fullmatch(text) for text in others):
+        raise _infinite(name)
+    if others or any(len(text) > _LONGEST for text in texts):
         return None
     if all(_WHOLE.fullmatch(text) for text in texts):
         whole = [int(text.split(".")[0]) for text in texts]
         fits = INT64[0] <= min(whole) and max(whole) <= INT64[1]
         return np.array(whole, dtype=np.int64) if fits else None
     reals = np.array([float(text) for text in texts])
-    if np.isinf(reals).any():
-        return None
-    return reals
+    return None if np.isinf(reals).any() else reals
 
 
 def are_numbers(texts: Sequence[str]) -> bool:
-    """True if all texts are numbers that a column holds. *Sensitive*."""
-    finite = all(_REAL.fullmatch(text) for text in texts)
-    return finite and of_texts(np.array(texts, dtype=object), "") is not None
+    return all(_REAL.fullmatch(text) for text in texts) and of_texts(np.array(texts, dtype=object), "") is not None
 
 
 def _infinite(name: str) -> TableError:
@@ -71,9 +65,7 @@ def _infinite(name: str) -> TableError:
 
 
 def numbers_of(about: ColumnFacts) -> np.ndarray | None:
-    """The number of each row that has one, int64 where all are whole and fit, else float64; `None`: others are there.
-    *Sensitive*.
-    """
+    """The number of each row that has one, int64 where all are whole and fit, else float64; `None`: some are none."""
     values: Any = about.per_row
     if about.raw.form == "text":
         read = of_texts(about.present, about.name) if about.from_text else None
@@ -100,9 +92,7 @@ def check_finite(name: str, values: np.ndarray) -> None:
 
 
 def propose(about: ColumnFacts, values: np.ndarray) -> Column:
-    """The kind of a column of numbers.
-    `values`: *Sensitive*. Its numbers, one for each row that has one, int64 or float64.
-    """
+    """The kind of a column of numbers, of which `values` are those of all rows that have one, int64 or float64."""
     if values.dtype.kind == "f":
         check_finite(about.name, values)
         if not np.all(values == np.rint(values)) or np.abs(values).max() >= 2.0**63:
@@ -119,7 +109,7 @@ def real(about: ColumnFacts, values: np.ndarray) -> RealColumn:
 
 def weight(about: ColumnFacts, values: np.ndarray) -> WeightColumn:
     whole = values.dtype.kind != "f"
-    return WeightColumn(**_fraction(about, values), **about.common(_int64(about) if whole else "float64"))
+    return WeightColumn(**_fraction(about, values), **about.common(about.int64 if whole else "float64"))
 
 
 def _fraction(about: ColumnFacts, values: np.ndarray) -> dict[str, Any]:
@@ -155,7 +145,7 @@ def _whole(about: ColumnFacts, values: np.ndarray) -> Column:
 
 def levels(about: ColumnFacts, values: np.ndarray, *, ordered: bool) -> CategoricalColumn:
     known = tuple(np.unique(values).tolist())
-    return CategoricalColumn(categories=known, ordered=ordered, **about.common(_int64(about)))
+    return CategoricalColumn(categories=known, ordered=ordered, **about.common(about.int64))
 
 
 def identifier(about: ColumnFacts, values: np.ndarray) -> IdentifierColumn:
@@ -164,7 +154,7 @@ def identifier(about: ColumnFacts, values: np.ndarray) -> IdentifierColumn:
     wide, dtype = max(high, low + 10 ** len(str(10 * len(about.codes)))), about.dtype or "int64"
     greatest = EXACT_FLOAT if dtype.lower().startswith("float") else INT64[1]
     bounds = (low, wide if "64" in dtype and wide <= greatest else high)
-    return IdentifierColumn(bounds=bounds, **about.common(_int64(about)))
+    return IdentifierColumn(bounds=bounds, **about.common(about.int64))
 
 
 def integer(about: ColumnFacts, values: np.ndarray) -> IntegerColumn:
@@ -173,20 +163,52 @@ def integer(about: ColumnFacts, values: np.ndarray) -> IntegerColumn:
     habits = habits_of(reals, 1.0)
     whole = {key: tuple(map(int, habits[key])) for key in ("steps", "spikes") if key in habits}
     scale = scale_of(reals, _spacing(habits, 1.0))
-    return IntegerColumn(bounds=bounds, scale=scale, **habits | whole, **apart, **about.common(_int64(about)))
+    return IntegerColumn(bounds=bounds, scale=scale, **habits | whole, **apart, **about.common(about.int64))
 
 
 def _beside(about: ColumnFacts, values: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
     """How numbers are written and what lies beside them, and the ordinary ones."""
     fields: dict[str, Any] = {"below": (), "above": (), **about.written}
     distinct, counts = np.unique(values, return_counts=True)
-    n_below, n_above = beside.sentinels(distinct.astype(np.float64), counts, beside.is_sentinel)
+    n_below, n_above = sentinels(distinct.astype(np.float64), counts, is_sentinel)
     if n_below or n_above:
         plain = distinct.tolist()
         fields["below"] += tuple(plain[:n_below])
         fields["above"] = (*plain[len(plain) - n_above :], *fields["above"])
         values = values[(values >= distinct[n_below]) & (values <= distinct[len(distinct) - 1 - n_above])]
     return {key: value for key, value in fields.items() if value}, values
+
+
+FEWEST_ROWS, MOST_APART, LEAST_OTHERS = 3, 5, 10
+"""Rows of each such value at least, such values at either end at most, and different ordinary ones at least."""
+_REPEATED = re.compile(r"-?(([1789])\2+(\.\2+)?|10{6,}|2147483647|2147483648)(\.0)?")
+
+
+def is_sentinel(value: float) -> bool:
+    """True if a number looks like one that stands for something else.
+
+    >>> is_sentinel(-999.0), is_sentinel(99.99), is_sentinel(120000.0)
+    (True, True, False)
+    """
+    return _REPEATED.fullmatch(repr(float(value))) is not None
+
+
+def sentinels(distinct: np.ndarray, counts: np.ndarray, fits: Callable[[Any], bool]) -> tuple[int, int]:
+    """How many values at either end are beside the line: in several rows, and farther off than all others reach.
+
+    >>> sentinels(np.array([*range(18, 90), 999.0]), np.array([9] * 73), is_sentinel)
+    (0, 1)
+    """
+    ends = [0, 0]
+    for side in (0, 1, 0):
+        kept = slice(ends[0], len(distinct) - ends[1])
+        line, rows = (distinct[kept], counts[kept]) if side == 0 else (-distinct[kept][::-1], counts[kept][::-1])
+        for n in range(1, min(MOST_APART, len(line) - LEAST_OTHERS) + 1):
+            is_far = line[n] - line[n - 1] > line[-1] - line[n] and rows[:n].min() >= FEWEST_ROWS
+            if is_far and all(map(fits, line[:n] if side == 0 else -line[:n])):
+                ends[side] += n
+                break
+    return ends[0], ends[1]
 
 
 def _spacing(habits: Mapping[str, Any], unit: float) -> float:
@@ -196,14 +218,8 @@ def _spacing(habits: Mapping[str, Any], unit: float) -> float:
     return next((size for size, share in zip(steps, shares, strict=True) if share >= NEARLY_ALL), unit)
 
 
-def _int64(about: ColumnFacts) -> str:
-    return "Int64" if about.missing else "int64"
-
-
 def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
-    """The steps and the frequent values of a column, as a schema writes them; `None` where every value has a cell.
-    `values`: *Sensitive*. Shape (n,).
-    """
+    """The steps and the frequent values of a column, as a schema writes them. `unit`: its precision, if it has one."""
     low, high = float(values.min()), float(values.max())
     if unit is not None and max(-low, high) / unit >= EXACT_FLOAT:
         return {}  # float64 does not tell its values apart
@@ -225,10 +241,7 @@ def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
 
 
 def frequent_values(distinct: np.ndarray, counts: np.ndarray, column: NumericColumn) -> tuple[float, ...]:
-    """The spikes of a column whose precision and steps are known: those that `habits_of` finds where it has no steps.
-    `distinct`: *Sensitive*. Its values, ascending, shape (n_values,).
-    `counts`: *Sensitive*. How many rows hold each, shape (n_values,).
-    """
+    """The spikes of a column of known precision and steps: those that `habits_of` finds where it has no steps."""
     unit, often = column.unit, column.spacing
     low, high = column.bounds
     if len(distinct) == 0 or (unit is not None and max(-low, high) / unit >= EXACT_FLOAT):
@@ -239,13 +252,13 @@ def frequent_values(distinct: np.ndarray, counts: np.ndarray, column: NumericCol
 
 
 def _are_all_there_are(counts: np.ndarray) -> bool:
-    """True if a column's values are few, and each is in several rows. Args are those of `frequent_values`."""
+    """True if a column's values are few, and each is in several rows."""
     return len(counts) <= FEW_VALUES and counts.min() > 1 and counts.sum() >= LEAST_STEPPED
 
 
 def _steps_of(values: np.ndarray, unit: float) -> tuple[tuple[float, float], ...]:
     """Steps that more values are on than finer and coarser steps explain, coarsest first, with their shares.
-    `values`: *Sensitive*. Without zeros and frequent values, which are on a step by themselves; shape (n,).
+    `values`: without zeros and frequent ones, which are on a step by themselves.
     """
     distinct, counts = np.unique(values, return_counts=True)
     if counts.sum() < LEAST_STEPPED or len(distinct) < FEWEST_STEPS:
@@ -253,7 +266,9 @@ def _steps_of(values: np.ndarray, unit: float) -> tuple[tuple[float, float], ...
     power = math.floor(math.log10(max(float(np.abs(distinct).max()) / unit, 1.0)))
     ladder = [(1, 1.0)]
     for size in sorted({5} | {mantissa * 10**k for k in range(power + 1) for mantissa in (10, 25, 50)}):
-        on = _on_step(distinct, size * unit)
+        times = distinct / (size * unit)
+        noise = np.clip(ROUNDING * np.spacing(np.abs(times)), 1e-9, 0.01)  # no fifth is a whole number
+        on = np.abs(times - np.round(times)) <= noise
         share = float(counts[on].sum() / counts.sum())
         while size % ladder[-1][0] and share > ladder[-1][1]:
             ladder.pop()
@@ -277,12 +292,6 @@ def _telling(ladder: list[tuple[int, float]]) -> list[tuple[int, float]]:
         else:
             step += 1
     return ladder
-
-
-def _on_step(values: np.ndarray, step: float) -> np.ndarray:
-    times = values / step
-    noise = np.clip(ROUNDING * np.spacing(np.abs(times)), 1e-9, 0.01)  # no fifth is a whole number
-    return np.abs(times - np.round(times)) <= noise
 
 
 def _spikes_of(distinct: np.ndarray, counts: np.ndarray) -> tuple[float, ...]:
@@ -311,9 +320,7 @@ def decimals_of(values: np.ndarray, digits: int = 15) -> int | None:
 
 
 def scale_of(values: np.ndarray, step: float) -> Literal["linear", "log"]:
-    """The scale of a column: its resolution lies on small magnitudes where the tail is heavy.
-    `values`: *Sensitive*. Shape (n,).
-    """
+    """The scale of a column: its resolution lies on small magnitudes where the tail is heavy."""
     peak = float(np.abs(values).max())
     if peak <= step:
         return "linear"
@@ -334,3 +341,139 @@ def scale_of(values: np.ndarray, step: float) -> Literal["linear", "log"]:
 def _skewness(values: np.ndarray) -> float:
     spread = values.std()
     return float((((values - values.mean()) / spread) ** 3).mean()) if spread > 0 else 0.0
+
+
+MOST_CODES = 2_000  # more distinct whole numbers than this are no codes
+FEWEST_CODES = 25  # with fewer distinct values, how often they occur says nothing
+OFTEN = 10  # rows that each code has on average; half of them where the name says that it is one
+COMMON = 5  # rows of a value from which on its frequency is looked at
+IRREGULAR, ROUGH, UNRELATED = 0.9, 0.35, 0.5
+"""Limits of codes. They fill no more of their range. Their frequencies differ by this and chance from those beside them
+(median of the logarithms), and the rank correlation with those is no higher."""
+ROUGHEST, MOST_UNRELATED = 0.7, 0.25  # the same of codes that fill their range
+HEAPED = 4.0  # standard errors from which on multiples of a step are more frequent than other values
+
+MOST_LEVELS = 24  # distinct whole numbers that are levels at most: the hours of a day are
+ROWS_A_LEVEL, LEAST_ROWS = 10, 50  # rows of each level on average at least, and of the column
+SPARSE, RARE = 1.5, 0.01
+"""Values of a longer line are no levels: their range is this many times as long as they are many, and the rarest is in
+fewer rows than this share."""
+FEWEST_AT_END, SHARE_AT_END = 3, 1e-4
+"""Two values at one end with fewer rows each, as a number and as a share, are the tail of a longer line."""
+
+_WORDS = re.compile(r"[a-z]+")
+_CODES = frozenset({
+    "agency", "agent", "airport", "bank", "branch", "brand", "carrier", "cat", "category", "cd", "city", "cluster",
+    "code", "company", "county", "cpt", "department", "dept", "district", "div", "division", "fips", "icd", "indp",
+    "industry", "isic", "key", "label", "msa", "naics", "nationality", "occp", "occupation", "postal", "postcode",
+    "product", "puma", "region", "route", "sector", "shop", "sic", "sku", "state", "station", "store", "supplier",
+    "type", "vendor", "zip", "zipcode", "zone",
+})  # fmt: skip
+"""Last words of names of codes. Words that amounts go by, too (area, class, group, number), are not among them."""
+_ALONE = frozenset({"ethnicity", "gender", "marital", "marriage", "nation", "race", "religion", "sex"})
+"""Names of codes that are one such word."""
+_NUMBERED = frozenset({"id", "nbr", "no", "nr", "num", "number"})  # words that may follow those
+_AMOUNTS = frozenset({
+    "age", "amount", "amt", "area", "bal", "balance", "bill", "charge", "charges", "cost", "costs", "credit",
+    "days", "debt", "distance", "duration", "fee", "fees", "gain", "height", "hours", "hrs", "income", "km",
+    "length", "limit", "loan", "loss", "miles", "mins", "minutes", "months", "nights", "pay", "payment", "points",
+    "population", "premium", "price", "qty", "quantity", "rate", "rent", "revenue", "salary", "sales", "score",
+    "seconds", "size", "sqft", "sum", "tax", "temp", "temperature", "time", "times", "total", "value", "volume",
+    "wage", "weeks", "weight", "width", "worth", "year", "years", "yr", "yrs",
+})  # fmt: skip
+_COUNTED = frozenset({"amt", "count", "n", "no", "num", "number", "sum", "total"})
+"""First words of names of counts and sums."""
+_STEPS = (3, 4, 5, 6, 7, 10, 12, 15, 20, 24, 25, 30, 50, 60, 100, 250, 500, 1000)
+"""Multiples that people prefer: of ten, of a dozen, of a week or of a month."""
+
+
+def named_code(name: str) -> bool:
+    """True if the last word of a column's name says that it holds codes.
+
+    >>> named_code("zipcode"), named_code("storeNbr"), named_code("n_type"), named_code("store_visits")
+    (True, True, False, False)
+    """
+    words = _WORDS.findall(snake(name))
+    if not words or words[0] in _COUNTED:
+        return False
+    while len(words) > 1 and words[-1] in _NUMBERED:
+        words = words[:-1]
+    return words[-1] in _CODES or (len(words) == 1 and words[0] in _ALONE)
+
+
+def are_levels(distinct: np.ndarray, counts: np.ndarray) -> bool:
+    """True if whole numbers are few levels that repeat themselves, rather than counts of which larger ones may come.
+
+    >>> are_levels(np.arange(5), np.array([40, 90, 60, 20, 9])), are_levels(np.arange(5), np.array([900, 90, 9, 1, 1]))
+    (True, False)
+    """
+    n_rows, n_levels = int(counts.sum()), len(distinct)
+    if not 1 < n_levels <= MOST_LEVELS or n_rows < max(LEAST_ROWS, ROWS_A_LEVEL * n_levels):
+        return False
+    if n_levels == 2:
+        return True
+    every = math.gcd(*np.diff(distinct).tolist())
+    span = (int(distinct[-1]) - int(distinct[0])) // every + 1
+    if span > SPARSE * n_levels and counts.min() < RARE * n_rows:
+        return False
+    few = counts < max(FEWEST_AT_END, SHARE_AT_END * n_rows)
+    return not (few[:2].all() or few[-2:].all())
+
+
+def are_codes(name: str, distinct: np.ndarray, counts: np.ndarray) -> bool:
+    """True if whole numbers are codes: by their name, or since no smooth density explains how often each occurs.
+
+    Codes are spaced irregularly, and neighbors are not alike. Amounts are, among equally round ones: prices and
+    durations heap on multiples of ten, a dozen or a month.
+    """
+    often = counts.sum() / len(distinct)
+    if named_code(name):
+        return bool(len(distinct) <= MOST_CODES and often >= OFTEN / 2)
+    words = _WORDS.findall(snake(name))
+    is_amount = bool(words) and (words[0] in _COUNTED or not _AMOUNTS.isdisjoint(words))
+    if is_amount or len(distinct) > MOST_CODES or often < OFTEN or len(distinct) < FEWEST_CODES:
+        return False
+    if distinct[0] < 0 or distinct[counts.argmax()] == 0:
+        return False  # amounts may be owed, and most often there is nothing
+    grid = 1  # the largest power of ten that divides nearly all rows
+    while 10 * grid <= distinct[-1] and counts[distinct % (10 * grid) == 0].sum() >= NEARLY_ALL * counts.sum():
+        grid *= 10
+    on_grid = distinct % grid == 0
+    values, counts = distinct[on_grid] // grid, counts[on_grid]
+    if _heaped(values, counts):
+        return False
+    rough, related, filled = _neighbors(values, counts)
+    if filled <= IRREGULAR:
+        return rough >= ROUGH and related <= UNRELATED
+    return rough >= ROUGHEST and related <= MOST_UNRELATED
+
+
+def _heaped(values: np.ndarray, counts: np.ndarray) -> bool:
+    """True if multiples of a step, or the numbers just below them, are more frequent than other values."""
+    size = np.log(counts + 0.5)
+    for step, below in itertools.product(_STEPS, (0, 1)):
+        is_on = (values + below) % step == 0
+        on, off = size[is_on], size[~is_on]
+        if min(len(on), len(off)) >= 4:
+            error = math.sqrt(float(on.var(ddof=1)) / len(on) + float(off.var(ddof=1)) / len(off))
+            if on.mean() - off.mean() > HEAPED * max(error, 1e-9):
+                return True
+    return False
+
+
+def _neighbors(values: np.ndarray, counts: np.ndarray) -> tuple[float, float, float]:
+    """Roughness of neighboring frequencies beyond chance, their rank correlation, and the share of the range in use.
+
+    All of it within the middle nine tenths of the rows.
+    """
+    shares = np.cumsum(counts) / counts.sum()
+    body = np.flatnonzero((shares >= 0.05) & (shares - counts / counts.sum() <= 0.95))
+    values, counts = values[body], counts[body]
+    filled = len(values) / float(values[-1] - values[0] + 1)
+    counts = counts[counts >= COMMON]
+    if len(counts) < FEWEST_CODES // 2:
+        return 0.0, 1.0, filled
+    left, right = counts[:-1].astype(float), counts[1:].astype(float)
+    apart = np.log(left / right) ** 2 - (1 / left + 1 / right)
+    ranks = [np.argsort(np.argsort(side, kind="stable"), kind="stable") for side in (left, right)]
+    return math.sqrt(max(float(np.median(apart)), 0.0)), float(np.corrcoef(ranks[0], ranks[1])[0, 1]), filled

@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from synth.identifiers import ALPHABETS
 from synth.infer.facts import ColumnFacts, snake
-from synth.locales import DEFAULT, IBAN_LENGTHS, check_spoken, iban_country, names_of
+from synth.locales import DEFAULT, check_spoken, iban_country, names_of
 from synth.personal import (
     as_text,
     is_card_number,
@@ -88,38 +87,19 @@ _IBAN_LOCALES = (
 
 def locale_of(personal: str, texts: Sequence[str]) -> str | None:
     """The locale that most values speak for; `None` where nothing does.
-    `texts`: *Sensitive*. Values of it.
 
     >>> locale_of("phone", ["+49 30 23125 001", "+49 89 99998 002"])
     'de_DE'
     """
     if personal == "iban":
-        return _most_common(_country_locale(text) for text in texts)
+        countries = {iban_country(locale): locale for locale in reversed(_IBAN_LOCALES)}
+        return _most_common(countries.get(text[:2].upper()) for text in texts)
     if personal == "phone":
         codes = [CALLING_CODE.match(text) for text in texts]
         return _most_common(_CALLING[code[1]] for code in codes if code is not None)
-    if personal in ("name", "first_name", "last_name"):
-        return _by_names(texts)
-    return None
-
-
-def spoken(personal: str, locale: str) -> bool:
-    try:
-        check_spoken(personal, locale)
-    except ValueError:
-        return False
-    return True
-
-
-def share_of_names(texts: Sequence[str]) -> float:
-    """Share of texts of which a word is a first name that Faker knows, in the locale where that is the largest."""
-    words = [set(text.replace(",", " ").split()) for text in texts]
-    known = [_names(locale, "first_names") for locale in NAMED_LOCALES]
-    return max(sum(not names.isdisjoint(w) for w in words) / len(words) for names in known)
-
-
-def _by_names(texts: Sequence[str]) -> str | None:
-    words = [set(text.replace(",", " ").split()) for text in texts]
+    if personal not in ("name", "first_name", "last_name"):
+        return None
+    words = _words(texts)
     scores = {
         locale: sum(len(w & _names(locale, what)) for w in words for what in ("first_names", "last_names"))
         for locale in NAMED_LOCALES
@@ -129,19 +109,42 @@ def _by_names(texts: Sequence[str]) -> str | None:
     return best if scores[best] > 1.2 * scores[DEFAULT] else None
 
 
+def _share_of_names(texts: Sequence[str]) -> float:
+    """Share of texts of which a word is a first name that Faker knows, in the locale where that is the largest."""
+    words, known = _words(texts), [_names(locale, "first_names") for locale in NAMED_LOCALES]
+    return max(sum(not names.isdisjoint(w) for w in words) / len(words) for names in known)
+
+
+def _words(texts: Sequence[str]) -> list[set[str]]:
+    return [set(text.replace(",", " ").split()) for text in texts]
+
+
 _names = cache(names_of)
-
-
-def _country_locale(text: str) -> str | None:
-    country = text[:2].upper()
-    if country not in IBAN_LENGTHS:
-        return None
-    return next((locale for locale in _IBAN_LOCALES if locale.endswith(country) and iban_country(locale)), None)
 
 
 def _most_common(values: Iterable[str | None]) -> str | None:
     counts = Counter(locale for locale in values if locale is not None)
     return max(counts, key=lambda locale: (counts[locale], locale)) if counts else None
+
+
+def _is_spoken(personal: str, locale: str) -> bool:
+    try:
+        check_spoken(personal, locale)
+    except ValueError:
+        return False
+    return True
+
+
+def settle_locales(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """The columns with one locale for all whose own values do not speak for another, where Faker has them of it."""
+    personal = {name: column for name, column in columns.items() if column.is_personal}
+    own = {name: column.locale for name, column in personal.items() if "locale" in column.model_fields_set}
+    shared, settled = _most_common(own.values()) or DEFAULT, dict(columns)
+    for name, column in personal.items():
+        is_spoken = column.template is not None or _is_spoken(column.personal, shared)
+        if name not in own and is_spoken and column.personal != "national_id":
+            settled[name] = column.model_copy(update={"locale": shared})
+    return settled
 
 
 NUMBERS_OF_PEOPLE = ("iban", "card_number", "account_number", "national_id")
@@ -156,42 +159,50 @@ _BARE = ("name", "nombre", "nome")  # names of columns that say nothing of whose
 _PLACES = ("street", "postcode", "city", "url")
 """Kinds that are categories to learn where few of them repeat: they then say where somebody lives as a region does."""
 _PERSON = re.compile(r"[^\W\d_]([^\W\d_]|['’.-])*([ ,]+[^\W\d_]([^\W\d_]|['’.-])*){1,4}")
-_WORD = re.compile(r"[^\W\d_]([^\W\d_]|[ '’.-])*")
-_STRICT_PHONE = re.compile(r"\+\d[\d ()/.-]{6,18}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}|\d{3}-\d{3}-\d{4}")
+_NAME = re.compile(_PERSON.pattern + r"|[^\W\d_]([^\W\d_]|[ '’.-])*")
+_PHONE = re.compile(r"\+\d[\d ()/.-]{6,18}\d|\(\d{3}\) ?\d{3}[ .-]\d{4}|\d{3}-\d{3}-\d{4}")
 _SSN = re.compile(r"\d{3}-\d{2}-\d{4}")
 _N_WORDS_OF_PROSE = 3
 _MOST_DIGITS = 18  # digits of whole numbers of which 64 bits hold all
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """*Sensitive*. Some distinct values of a column as texts, and what its name says."""
+def _digits(text: str) -> int:
+    return sum(map(str.isdigit, text))
 
-    texts: Sequence[str]
-    named: str | None = None
-    few: bool = False
-    bare: bool = False
 
-    def share(self, fits: Callable[[str], Any]) -> float:
-        return sum(bool(fits(text)) for text in self.texts) / len(self.texts)
+FORMS: Mapping[str, Callable[[str], Any]] = {
+    "email": is_email, "iban": looks_like_iban, "card_number": looks_like_card_number,
+    "account_number": lambda t: _digits(t) >= 4,
+    "national_id": lambda t: _digits(t) >= 4, "phone": lambda t: is_phone(t) and _digits(t) >= 7,
+    "first_name": _NAME.fullmatch, "last_name": _NAME.fullmatch, "name": _NAME.fullmatch,
+    "address": lambda t: " " in t and _digits(t) and any(map(str.isalpha, t)),
+    "street": lambda t: any(map(str.isalpha, t)), "postcode": _digits, "city": _NAME.fullmatch, "url": is_url,
+}  # fmt: skip
+"""The form that values have where a name of a column says what they are."""
+
+_TELLING: Mapping[str, Callable[[str], Any]] = {
+    "email": is_email, "iban": is_iban, "card_number": is_card_number, "national_id": _SSN.fullmatch,
+    "phone": _PHONE.fullmatch, "url": is_url,
+}  # fmt: skip
+"""Forms that speak for themselves."""
 
 
 def propose(about: ColumnFacts, *, few: bool) -> PersonalColumn | None:
     """The column as one of personal data, in the locale that its own values speak for; `None` where it is none."""
     if about.raw.form not in ("text", "integer", "real") or about.n_present == 0:
         return None
-    seen = _Seen(_distinct(about.present), named_personal(about.name), few, bare=about.name.lower() in _BARE)
-    if about.raw.form != "text" and seen.share(str.isdigit) < NAMED:
+    texts = _distinct(about.present)
+    if about.raw.form != "text" and _share(texts, str.isdigit) < NAMED:
         return None  # negative numbers and fractions name nobody
-    what = _what(seen)
-    return None if what is None else _column(what, seen, about)
+    what = _tell(about.name, texts, few=few)
+    return None if what is None else _column(what, texts, about)
 
 
 def propose_prose(about: ColumnFacts) -> PersonalColumn | None:
     """The column as one of placeholder sentences, where most of its texts are of several words; else `None`."""
-    seen = _Seen(_distinct(about.present))
-    prose = seen.share(lambda text: len(text.split()) >= _N_WORDS_OF_PROSE) >= NAMED
-    return _column("text", seen, about) if prose and about.role is None else None
+    texts = _distinct(about.present)
+    prose = _share(texts, lambda text: len(text.split()) >= _N_WORDS_OF_PROSE) >= NAMED
+    return _column("text", texts, about) if prose and about.role is None else None
 
 
 def kind_of(name: str, values: Sequence[object]) -> str | None:
@@ -201,7 +212,7 @@ def kind_of(name: str, values: Sequence[object]) -> str | None:
     'email'
     """
     texts = _distinct(values)
-    return _what(_Seen(texts, named_personal(name), bare=name.lower() in _BARE)) if texts else None
+    return _tell(name, texts) if texts else None
 
 
 def _distinct(values: Any) -> list[str]:
@@ -209,16 +220,24 @@ def _distinct(values: Any) -> list[str]:
     return list(dict.fromkeys(map(as_text, np.asarray(values)[: 10 * LOOKED_AT].tolist())))[:LOOKED_AT]
 
 
-def settle_locales(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """The columns with one locale for all whose own values do not speak for another, where Faker has them of it."""
-    personal = {name: column for name, column in columns.items() if column.is_personal}
-    own = {name: column.locale for name, column in personal.items() if "locale" in column.model_fields_set}
-    shared, settled = _most_common(own.values()) or DEFAULT, dict(columns)
-    for name, column in personal.items():
-        is_spoken = column.template is not None or spoken(column.personal, shared)
-        if name not in own and is_spoken and column.personal != "national_id":
-            settled[name] = column.model_copy(update={"locale": shared})
-    return settled
+def _share(texts: Sequence[str], fits: Callable[[str], Any]) -> float:
+    return sum(bool(fits(text)) for text in texts) / len(texts)
+
+
+def _tell(name: str, texts: Sequence[str], *, few: bool = False) -> str | None:
+    """The kind of personal data, by the name and the texts of a column, of which there may be few that repeat."""
+    named = named_personal(name)
+    if named == "name" and (few or name.lower() in _BARE) and _share_of_names(texts) < KNOWN:
+        named = None  # of a product, a ward, a town
+    if named is not None and not (named in _PLACES and few) and _share(texts, FORMS[named]) >= NAMED:
+        return named
+    if len(texts) < LEAST:
+        return None
+    for what, fits in _TELLING.items():
+        if _share(texts, fits) >= UNNAMED and not (what in _PLACES and few):
+            return what
+    is_person = _share(texts, lambda text: _PERSON.fullmatch(text) and not text.islower()) >= UNNAMED
+    return "name" if is_person and _share_of_names(texts) >= NAMED else None
 
 
 def names_owner(column: Column, about: ColumnFacts) -> bool:
@@ -237,105 +256,50 @@ def constant_in(columns: Mapping[str, Column], facts: Mapping[str, ColumnFacts],
     return tuple(name for name, each in pairs.items() if np.unique(each, axis=1).shape[1] == n_owners)
 
 
-def _what(seen: _Seen) -> str | None:
-    if seen.named is not None and _fits_name(seen, seen.named):
-        return seen.named
-    if len(seen.texts) < LEAST:
-        return None
-    for what, fits in _TELLING.items():
-        if seen.share(fits) >= UNNAMED and not (what in _PLACES and seen.few):
-            return what
-    is_person = seen.share(lambda text: _PERSON.fullmatch(text) and not text.islower()) >= UNNAMED
-    return "name" if is_person and share_of_names(seen.texts) >= NAMED else None
-
-
-def _fits_name(seen: _Seen, what: str) -> bool:
-    if what in _PLACES and seen.few:
-        return False
-    if what == "name" and (seen.few or seen.bare) and share_of_names(seen.texts) < KNOWN:
-        return False  # of a product, a ward, a town
-    return seen.share(FORMS[what]) >= NAMED
-
-
-def _is_name(text: str) -> bool:
-    return _PERSON.fullmatch(text) is not None or _WORD.fullmatch(text) is not None
-
-
-def _digits(text: str) -> int:
-    return sum(map(str.isdigit, text))
-
-
-FORMS: Mapping[str, Callable[[str], Any]] = {
-    "email": is_email, "iban": looks_like_iban, "card_number": looks_like_card_number,
-    "account_number": lambda t: _digits(t) >= 4,
-    "national_id": lambda t: _digits(t) >= 4, "phone": lambda t: is_phone(t) and _digits(t) >= 7,
-    "first_name": _is_name, "last_name": _is_name, "name": _is_name,
-    "address": lambda t: " " in t and _digits(t) and any(map(str.isalpha, t)),
-    "street": lambda t: any(map(str.isalpha, t)), "postcode": _digits, "city": _is_name, "url": is_url,
-}  # fmt: skip
-"""The form that values have where a name of a column says what they are."""
-
-_TELLING: Mapping[str, Callable[[str], Any]] = {
-    "email": is_email, "iban": is_iban, "card_number": is_card_number, "national_id": _SSN.fullmatch,
-    "phone": _STRICT_PHONE.fullmatch, "url": is_url,
-}  # fmt: skip
-"""Forms that speak for themselves."""
-
-
-def _column(what: str, seen: _Seen, about: ColumnFacts) -> PersonalColumn:
+def _column(what: str, texts: Sequence[str], about: ColumnFacts) -> PersonalColumn:
     fields: dict[str, Any] = {"personal": what, **about.common("object")}
-    locale = locale_of(what, seen.texts)
-    if locale is not None and spoken(what, locale):
+    locale, is_text = locale_of(what, texts), about.raw.form == "text"
+    if locale is not None and _is_spoken(what, locale):
         fields["locale"] = locale
     elif what == "iban":
         return PersonalColumn(**fields, drop=True)  # Faker writes none of that country
-    if about.raw.form != "text" and fields.get("dtype") is None:
-        fields["dtype"] = "Int64" if about.missing else "int64"
+    if not is_text and fields.get("dtype") is None:
+        fields["dtype"] = about.int64
     if what in ("phone", "postcode", "card_number", "account_number", "national_id"):
-        fields |= _template(what, seen, fields)
-    if about.raw.form != "text":
-        fields |= _wide(fields, about.missing)
+        template = _template(what, texts, fields)
+        if template is not None and not is_text and what != "card_number":
+            # Cut to what any dtype holds, and one that holds all numbers of it.
+            template = template[:_MOST_DIGITS]
+            if int("9" * len(template)) > exactly_up_to(fields["dtype"]):
+                fields["dtype"] = about.int64
+        fields |= {} if template is None else {"template": template}
     if what == "text":
         # A coarse middle of the lengths: the longest text is nobody's business.
-        middle = float(np.median([len(text) for text in seen.texts]))
+        middle = float(np.median([len(text) for text in texts]))
         fields["length"] = int(np.clip(20 * np.ceil(middle / 20), 20, 1_000))
     if about.unique and what in ("email", "url", *NUMBERS_OF_PEOPLE):
         fields["unique"] = True
     return PersonalColumn(**fields)
 
 
-def _wide(fields: Mapping[str, Any], missing: bool) -> dict[str, Any]:
-    """A dtype that holds all numbers of the template, which is cut to what any dtype holds."""
-    template = fields.get("template")
-    if template is None or fields["personal"] == "card_number":
-        return {}
-    template = template[:_MOST_DIGITS]
-    holds = int("9" * len(template)) <= exactly_up_to(fields["dtype"])
-    return {"template": template} | ({} if holds else {"dtype": "Int64" if missing else "int64"})
-
-
-def _template(what: str, seen: _Seen, fields: Mapping[str, Any]) -> dict[str, str]:
+def _template(what: str, texts: Sequence[str], fields: Mapping[str, Any]) -> str | None:
     """The form of most values; `None` where the locale's own is as good, or there is no such form."""
-    numeric = "dtype" in fields and fields["dtype"] not in ("str", "string", "category")
-    texts = [text for text in seen.texts if text.isdigit()] if numeric else seen.texts
-    counts = Counter(_shape(text, what) for text in texts or seen.texts)
+    numeric = fields.get("dtype") not in (None, "str", "string", "category")
+    digits = [text for text in texts if text.isdigit()] if numeric else texts
+    codes = [CALLING_CODE.match(text) if what == "phone" else None for text in digits or texts]
+    starts = [0 if code is None else code.end() for code in codes]  # a calling code stays as it is
+    shapes = [text[:n] + "".join(map(_mark, text[n:])) for text, n in zip(digits or texts, starts, strict=True)]
+    counts = Counter(shapes)
     shape, n = max(counts.items(), key=lambda item: (item[1], item[0]))
-    as_usual = shape in {"national_id": ("###-##-####",), "card_number": ("#" * 16,)}.get(what, ())
-    varied = what == "postcode" or (what == "phone" and n < NAMED * len(seen.texts))
+    as_usual = shape == {"national_id": "###-##-####", "card_number": "#" * 16}.get(what)
+    varied = what == "postcode" or (what == "phone" and n < NAMED * len(texts))
     if as_usual or (varied and not numeric):
-        return {}
-    if what == "phone":
-        shape = _fictional(shape, str(fields.get("locale", "en_US")))
-    if numeric:
-        shape = "2" + shape[1:] if what == "phone" else shape
-    return {"template": shape}
-
-
-def _shape(text: str, what: str) -> str:
-    """The template that a text follows; a calling code stays as it is."""
-    code = CALLING_CODE.match(text) if what == "phone" else None
-    kept = 0 if code is None else code.end()
-    return text[:kept] + "".join(map(_mark, text[kept:]))
+        return None
+    if what == "phone" and fields.get("locale", DEFAULT) in ("en_US", "en_CA") and shape.count("#") == 10:
+        # American numbers in the range kept for fiction: 555-0100 to 555-0199 of any area.
+        fictional = iter("2##55501##")
+        shape = "".join(next(fictional) if character == "#" else character for character in shape)
+    return "2" + shape[1:] if what == "phone" and numeric else shape
 
 
 def _mark(character: str) -> str:
@@ -344,11 +308,3 @@ def _mark(character: str) -> str:
     if character.isalpha():  # of any script: a template repeats no letter of a real value
         return "A" if character.isupper() else "a"
     return f"\\{character}" if character in ALPHABETS or character == "\\" else character
-
-
-def _fictional(shape: str, locale: str) -> str:
-    """American numbers in the range kept for fiction: 555-0100 to 555-0199 of any area."""
-    if locale not in ("en_US", "en_CA") or shape.count("#") != 10:
-        return shape
-    digits = iter("2##55501##")
-    return "".join(next(digits) if character == "#" else character for character in shape)

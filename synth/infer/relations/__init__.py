@@ -5,8 +5,8 @@ each column is modeled by the representation that is easiest to predict: its val
 other columns, its gap, its parts. All of it is read off the data; a person asserts it or takes it out.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,60 +17,38 @@ from synth.constraints import Constraint, FixedCombinations, Formula
 from synth.constraints.expression import Unit, parse, written
 from synth.constraints.kinds import operands_of
 from synth.domain.relations import broken, usual_category
-from synth.infer.facts import facts_of
-from synth.infer.look import look
+from synth.infer.facts import facts_of, look
 from synth.infer.numeric import integer, real
 from synth.infer.relations.candidates import LEAST_EXACT
-from synth.infer.relations.choice import Choice, Modeling, Representation, left_over
-from synth.infer.relations.coding import split
-from synth.infer.relations.combinations import combinations, keys, usual_categories
-from synth.infer.relations.evidence import percent
+from synth.infer.relations.choice import Choice, Modeling, Representation, left_in, left_over, split
 from synth.infer.relations.lines import Lines
-from synth.infer.relations.orders import find_orders
+from synth.infer.relations.rules import find_combinations, find_keys, find_orders, percent, usual_categories
 from synth.schema import Schema
 from synth.schema.kinds import IntegerColumn
 from synth.schema.kinds.modeled import Modeled
 
-__all__ = ["Relation", "Relations", "find", "find_exact", "left_of"]
+__all__ = ["Relation", "find", "find_exact", "left_of"]
 
 LEAST_UNITS = 100  # in fewer rows (or entities, whose rows are alike) nothing is told from chance
-OPERANDS_OF_TARGET = 3  # at least, of a sum or a product that computes the column that models predict
 
 
-@dataclass(frozen=True)
-class Relation:
-    """An expression that gives a column exactly, in that share of the rows that have both; or what says a category."""
-
-    column: str
-    expression: str
-    unit: Unit | None
-    share: float
-    usual: Modeled | None = None
-
-
-@dataclass(frozen=True)
-class Relations:
-    """What holds between columns: laws, and what columns are modeled as."""
-
-    constraints: tuple[Constraint, ...] = ()
-    modeled: Mapping[str, Modeled] = field(default_factory=dict)
-
-
-def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations:
-    """What holds between the columns of a table; without `laws`, what these would say is modeled.
-    `frame`: *Sensitive*. Conforming to the schema.
+def find(
+    frame: pd.DataFrame, schema: Schema, *, laws: bool = True
+) -> tuple[tuple[Constraint, ...], dict[str, Modeled]]:
+    """The laws that hold between the columns of a table, and what columns are modeled as.
+    `frame`: *Sensitive*. Conforming to the schema. Without `laws`, what these would say is modeled.
 
     >>> rows = pd.DataFrame({"low": range(0, 2000, 10), "more": [i * i % 83 for i in range(200)]})
     >>> rows["high"] = rows["low"] + rows["more"]
     >>> from synth.infer import infer_schema
-    >>> [str(law) for law in find(rows, infer_schema(rows, constraints=False)).constraints]
+    >>> [str(law) for law in find(rows, infer_schema(rows, constraints=False))[0]]
     ["'high' is low + more"]
     """
-    lines = Lines.of(frame, schema)
+    lines = Lines(frame, schema)
     if lines.n_all_units < LEAST_UNITS:
-        return Relations()
+        return (), {}
     computed = set(schema.learned) - set(schema.modeled)
-    choice = _choose(lines, computed)
+    choice = Choice(lines, {schema.order, *computed})
     formulas = [law for each in choice.exact.values() if laws and (law := _law(frame, each, schema)) is not None]
     computed |= {formula.column for formula in formulas}
     copies = {formula.column for formula in formulas if len(formula.operands) == 1 and not formula.unit}
@@ -79,27 +57,30 @@ def find(frame: pd.DataFrame, schema: Schema, *, laws: bool = True) -> Relations
     }
     free = [name for name in schema.learned if name not in computed]
     listed = [rule for rule in schema.constraints if isinstance(rule, FixedCombinations)]
-    listed += combinations(frame, schema, free, lines.units) if laws else []
-    orders = find_orders(lines, [name for name in schema.learned if name not in copies], implied)
-    orders = [order for order in orders if not any({order.low, order.high} <= {*rule.columns} for rule in listed)]
+    listed += find_combinations(frame, schema, free, lines.units) if laws else []
+    orders = [
+        (order, is_law)
+        for order, is_law in find_orders(lines, [name for name in schema.learned if name not in copies], implied)
+        if not any({order.low, order.high} <= {*rule.columns} for rule in listed)
+    ]
     exact = {name: each for name, each in choice.exact.items() if name not in computed}
     # What never falls in an entity is drawn as such, unless `infer` has it computed; what is listed is held so.
     apart = {*schema.nondecreasing_in_entity, *(name for rule in listed for name in rule.columns)} - computed
-    rest = Modeling(choice, {(order.low, order.high) for order in orders}, apart).find()
+    rest = Modeling(choice, {(order.low, order.high) for order, _ in orders}, apart).find()
     relations = [*(each for name, each in exact.items() if laws or name not in schema.nondecreasing_in_entity), *rest]
     modeled = {each.column: _modeled(each, lines) for each in relations}
     modeled |= usual_categories(frame, lines, [name for name in free if name not in modeled], listed)
     if not laws:
-        return Relations((), modeled)
-    ordered = [order.inequality() for order in orders if order.is_law]
-    return Relations((*formulas, *ordered, *listed, *keys(frame, schema, free)), modeled)
+        return (), modeled
+    ordered = [order for order, is_law in orders if is_law]
+    return (*formulas, *ordered, *listed, *find_keys(frame, schema, free)), modeled
 
 
 def with_modeled(frame: pd.DataFrame, schema: Schema, n: int) -> Schema:
     """The schema with what its columns are modeled as in these rows, which are some of so many; no laws are added.
     `frame`: *Sensitive*. Conforming to the schema.
     """
-    modeled = find(frame, schema, laws=False).modeled
+    modeled = find(frame, schema, laws=False)[1]
     if len(frame) < n:  # other rows may have what these have not
         modeled = {
             name: each.model_copy(update={"alone": each.expression is not None and not each.usual})
@@ -120,27 +101,33 @@ def add_modeled(schema: Schema, modeled: Mapping[str, Modeled]) -> Schema:
     return schema
 
 
+@dataclass(frozen=True)
+class Relation:
+    """An expression that gives a column exactly, in that share of the rows that have both; or what says a category."""
+
+    column: str
+    expression: str
+    unit: Unit | None
+    share: float
+    usual: Modeled | None = None
+
+
 def find_exact(frame: pd.DataFrame, schema: Schema) -> tuple[Relation, ...]:
     """The expressions that give a column exactly in nearly all rows, the strongest first; then what says a category.
     `frame`: *Sensitive*. Conforming to the schema.
     """
-    lines = Lines.of(frame, schema)
+    lines = Lines(frame, schema)
     if lines.n_all_units < LEAST_UNITS:
         return ()
-    exact = _choose(lines, ()).exact.values()
-    relations = [Relation(e.column, e.candidate.expression, e.candidate.unit, _share(e, lines)) for e in exact]
+    choice = Choice(lines, {schema.order})
+    relations = [
+        Relation(name, each.candidate.expression, each.candidate.unit, choice.share(each))
+        for name, each in choice.exact.items()
+    ]
     listed = [rule for rule in schema.constraints if isinstance(rule, FixedCombinations)]
     categories = usual_categories(frame, lines, schema.modeled, listed)
     usual = [Relation(n, e.expression or written(str(e.by)), e.unit, 1.0, e) for n, e in categories.items()]
     return (*sorted(relations, key=lambda each: -each.share), *usual)
-
-
-def _choose(lines: Lines, computed: Collection[str]) -> Choice:
-    schema = lines.schema
-    fixed = [name for name in (schema.order, *computed) if name is not None]
-    choice = Choice(lines, fixed, {} if schema.target is None else {schema.target: OPERANDS_OF_TARGET})
-    choice.exact = {name: each for name, each in choice.exact.items() if _share(each, lines) >= LEAST_EXACT}
-    return choice
 
 
 def left_of(frame: pd.DataFrame, relation: Relation, schema: Schema) -> np.ndarray:
@@ -152,16 +139,8 @@ def left_of(frame: pd.DataFrame, relation: Relation, schema: Schema) -> np.ndarr
         own = frame[relation.column].reset_index(drop=True)
         differs = (own != usual).fillna(value=True).to_numpy(dtype=float)
         return np.where(says_none | own.isna().to_numpy(), np.nan, differs)
-    lines = Lines.of(frame, schema, among={relation.column, *operands_of(parse(relation.expression))})
-    values = lines.evaluate(relation.expression, relation.unit, relation.column)
-    return left_over(lines.positions[relation.column], values, lines.step(relation.column))
-
-
-def _share(each: Representation, lines: Lines) -> float:
-    """The share of all rows that an expression gives exactly."""
-    values = lines.evaluate(each.candidate.expression, each.candidate.unit, each.column)
-    left = left_over(lines.positions[each.column], values, lines.step(each.column))
-    return float((left[np.isfinite(left)] == 0).mean()) if np.isfinite(left).any() else 0.0
+    lines = Lines(frame, schema, among={relation.column, *operands_of(parse(relation.expression))})
+    return left_in(lines, relation.column, relation.expression, relation.unit)
 
 
 def _law(frame: pd.DataFrame, each: Representation, schema: Schema) -> Formula | None:

@@ -12,8 +12,19 @@ from functools import cached_property
 import numpy as np
 
 from synth.constraints.expression import OF_INTEREST, Unit, written
-from synth.infer.relations.expressions import Candidate, Term, Terms, multiplied, shortest, write_product, write_sum
-from synth.infer.relations.lines import DAY, SECONDS, Lines, tolerance
+from synth.infer.relations.lines import (
+    DAY,
+    SECONDS,
+    Candidate,
+    Lines,
+    Term,
+    Terms,
+    shortest,
+    tolerance,
+    wrap,
+    write_product,
+    write_sum,
+)
 
 SCREEN, FIRST = 240, 48  # rows for screening, and those that sift pairs before
 TERMS, FACTORS, BEAM = 5, 3, 4  # of the longest sum and product; sums that are lengthened
@@ -56,10 +67,10 @@ class Search:
         self.rank = {term.text: rank for rank, term in enumerate(self.plain.values())}
         self.earlier: dict[str, Term] = {}
         if lines.previous is not None:
-            known = {
-                name: Term(f"before({written(name)})", (name,), lines.before(name)[lines.rows]) for name in self.numbers
-            }
-            self.earlier = {n: term for n, term in known.items() if np.isfinite(term.values).mean() >= LEAST_KNOWN}
+            for name in self.numbers:
+                values = lines.before(name)[lines.rows]
+                if np.isfinite(values).mean() >= LEAST_KNOWN:
+                    self.earlier[name] = Term(f"before({written(name)})", (name,), values)
 
     def find(self, name: str) -> list[Candidate]:
         """Candidates for one column, each once."""
@@ -101,12 +112,8 @@ class Search:
         """A number as another one and the gap between them, or as a share of it."""
         if name not in self.plain or other not in self.plain:
             return []
-        copy = self.copy(name, self.plain[other])
-        return [copy, replace(copy, is_ratio=True, is_product=True)]
-
-    @staticmethod
-    def copy(name: str, term: Term) -> Candidate:
-        return Candidate(name, term.text, term.values, ((1.0, term),))
+        plain = copy(name, self.plain[other])
+        return [plain, replace(plain, is_ratio=True, is_product=True)]
 
     def _sum(self, name: str, terms: Terms, unit: Unit | None = None, *, is_view: bool = False) -> Candidate:
         if unit is None:
@@ -216,7 +223,7 @@ class Search:
                 yield self._sum(name, [(1.0, term)], term.unit, is_view=most > 0)
         for term in self.earlier.values():
             if term.names != (name,) and self._is_likely(name, term.values):
-                yield self.copy(name, term)
+                yield copy(name, term)
         yield from self._ages(name)
         rows = self._rows(own)
         terms = [t for n, t in self.plain.items() if n != name and np.isfinite(t.values[rows]).mean() >= LEAST_KNOWN]
@@ -224,7 +231,7 @@ class Search:
             yield from self.linear(name, terms, products=True)
             yield from self._products(name, rows, terms)
         if name in self.earlier:  # what is added to the row before
-            yield self._from_first(self.copy(name, self.earlier[name]))
+            yield self._from_first(copy(name, self.earlier[name]))
             yield from map(self._from_first, self.linear(name, terms, [(1.0, self.earlier[name])]))
 
     def _ages(self, name: str) -> Iterator[Candidate]:
@@ -244,7 +251,7 @@ class Search:
                     text = text if period == 1 else f"({text}) / {period:g}"
                     text = f"floor({text})" if cut else text
                     values = self.lines.evaluate(text, "day", rows=self.lines.rows)
-                    yield replace(self.copy(name, Term(text, (time,), values, "day")), unit="day", is_view=True)
+                    yield replace(copy(name, Term(text, (time,), values, "day")), unit="day", is_view=True)
                     break
 
     @staticmethod
@@ -264,8 +271,8 @@ class Search:
         added = sum((w * term.values for w, term in rest), np.zeros(len(looks_back)))
         constant = float(np.median((candidate.values - before.values - added)[np.isfinite(candidate.values)]))
         wanted = np.where(looks_back, np.nan, self.lines.sample[name] - added - round(constant, 9))
-        first, starts = np.isfinite(wanted), [Term("0", (), np.zeros(len(wanted)))]
-        for start in (*starts, *(term for n, term in self.plain.items() if n != name)):
+        first, zero = np.isfinite(wanted), Term("0", (), np.zeros(len(wanted)))
+        for start in (zero, *(term for n, term in self.plain.items() if n != name)):
             near = np.abs(wanted - start.values)[first] <= tolerance(wanted[first], self.lines.step(name))
             if len(near) and near.mean() >= LEAST_EXACT:
                 filled = np.where(looks_back, before.values, start.values)
@@ -298,29 +305,30 @@ class Search:
         pairs = [(i, j) for i, j in itertools.combinations(range(len(x)), 2) if free[i, j]]
         if not pairs:
             return []
-        z = x[[i for i, _ in pairs]] * x[[j for _, j in pairs]]
-        z, x = _standard(z), _standard(x)
+        z, x = _standard(x[[i for i, _ in pairs]] * x[[j for _, j in pairs]]), _standard(x)
         # What is a column already is none again.
         fit = np.where((np.abs(x @ z.T) < len(rows) * (1 - 1e-9)).all(axis=0), np.abs(z @ (c - c.mean())), 0.0)
-        return [multiplied(*(terms[i] for i in pairs[k])) for k in np.argsort(-fit)[:PRODUCTS] if fit[k] > 0]
+        products = []
+        for i, j in (pairs[k] for k in np.argsort(-fit)[:PRODUCTS] if fit[k] > 0):
+            a, b = terms[i], terms[j]
+            values, text = np.multiply(a.values, b.values), f"{wrap(a.text)} * {wrap(b.text)}"
+            products.append(Term(text, a.names + b.names, values, a.unit or b.unit))
+        return products
 
     def _products(self, name: str, rows: np.ndarray, terms: Sequence[Term]) -> Iterator[Candidate]:
         own = self.lines.sample[name]
         positive = rows[own[rows] > 0]
+        if len(positive) < max(FIRST, 0.6 * len(rows)):
+            return
         terms = [*terms, *self._complements(name), *self._spans, *self._interest]
-        terms = (
-            [term for term in terms if name not in term.names and (term.values[positive] > 0).mean() > 0.6]
-            if len(positive)
-            else []
-        )
-        if len(positive) < max(FIRST, 0.6 * len(rows)) or not terms:
+        terms = [term for term in terms if name not in term.names and (term.values[positive] > 0).mean() > 0.6]
+        if not terms:
             return
         c = np.log(own[positive])
         with np.errstate(all="ignore"):
             x = np.array([_fill(np.where(t.values > 0, np.log(t.values), np.nan)[positive]) for t in terms])
         for used in _by_regression(c, x, _overlap(terms)):
-            exponents = np.linalg.lstsq(np.vstack([x[list(used)], np.ones(len(c))]).T, c, rcond=None)[0][:-1]
-            exponents = np.rint(exponents)
+            exponents = np.rint(np.linalg.lstsq(np.vstack([x[list(used)], np.ones(len(c))]).T, c, rcond=None)[0][:-1])
             if len(used) <= FACTORS and np.isin(np.abs(exponents), (1, 2)).all():
                 yield from self._products_of(name, [(float(e), terms[i]) for e, i in zip(exponents, used, strict=True)])
 
@@ -355,13 +363,13 @@ class Search:
 
     @cached_property
     def _spans(self) -> list[Term]:
+        """Spans of two times, in most rows of an end after its start."""
         terms = list[Term]()
         unit: Unit = "hour" if any(self.lines.step(name) < DAY for name in self.times) else "day"
         for end, start in itertools.permutations(self.times, 2):
-            if self.lines.comparable(end, start):
-                span = (self.lines.sample[end] - self.lines.sample[start]) / SECONDS[unit]
-                if (span[np.isfinite(span)] >= 0).mean() > 0.9:
-                    terms.append(Term(f"{written(end)} - {written(start)}", (end, start), span, unit))
+            span = (self.lines.sample[end] - self.lines.sample[start]) / SECONDS[unit]
+            if self.lines.comparable(end, start) and (span[np.isfinite(span)] >= 0).mean() > 0.9:
+                terms.append(Term(f"{written(end)} - {written(start)}", (end, start), span, unit))
         return terms[:MOST_SPANS]
 
     @cached_property
@@ -376,6 +384,10 @@ class Search:
                 share = written(rate) if part == 1 else f"{written(rate)} / {part}"
                 texts += [(f"{function}({share}, {written(n)})", (rate, n)) for function in OF_INTEREST]
         return [Term(text, names, self.lines.evaluate(text, None, rows=self.lines.rows)) for text, names in texts]
+
+
+def copy(name: str, term: Term) -> Candidate:
+    return Candidate(name, term.text, term.values, ((1.0, term),))
 
 
 def _overlap(terms: Sequence[Term]) -> np.ndarray:

@@ -4,15 +4,112 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from synth.constraints import Formula
-from synth.infer.relations.candidates import LEAST_EXACT, Search
-from synth.infer.relations.coding import Features, count_bits, count_bits_of_parts, round_bits
-from synth.infer.relations.evidence import ENOUGH
-from synth.infer.relations.expressions import Candidate
-from synth.infer.relations.lines import Lines, tolerance
+from synth.constraints.expression import Unit
+from synth.infer.relations.candidates import LEAST_EXACT, Search, copy
+from synth.infer.relations.lines import DAY, MONDAY, WEEK, Candidate, Lines, needed, tolerance
+from synth.infer.relations.rules import ENOUGH
+
+BINS, SPIKE, LEAVES = 16, 0.02, 40  # codes of a number, share of a value with a code of its own, leaves of the tree
+LEAST_LEAF, LEAST_HALF = 15, 40  # rows of a leaf, and of each half
+PRIOR = 3.0  # rows that the shares of all rows count for in a leaf
+ROUND = (2, 5, 10, 50, 100)  # multiples of the lattice that round values are on
+MISSING, LARGEST = -1e12, 1e37
+
+
+def features_of(lines: Lines) -> dict[str, np.ndarray]:
+    """What a tree sees of each column in the sampled rows: positions or categories; of times weekday and clock, too."""
+    features = {}
+    for name in dict.fromkeys([*lines.sample, *lines.codes]):
+        values = lines.codes[name] if name in lines.codes else lines.sample[name]
+        views = [values]
+        if lines.is_time(name):  # in days, as float32 holds no more
+            views = [values / DAY, np.floor((values - MONDAY) / DAY) % 7, values % DAY]
+        filled = [np.where(np.isfinite(view), view, MISSING) for view in views]
+        features[name] = np.clip(np.stack(filled, axis=1), -LARGEST, LARGEST).astype(np.float32)
+    return features
+
+
+def count_bits(
+    values: np.ndarray, step: float, features: np.ndarray | None = None, scale: Any = 1.0, *, spiky: bool = True
+) -> float:
+    """Held-out bits a row: of the code, given a tree where that helps, and of the place in the code.
+
+    `step` is the lattice of the column itself, `scale` what one unit of the representation is on it, for each row.
+    Without `spiky`, frequent values have no code of their own, as times have none in a generator.
+    """
+    known = np.isfinite(values)
+    v, scales = np.round(values[known] / step, 9), np.broadcast_to(scale, values.shape)[known]
+    half = len(v) // 2
+    if half < LEAST_HALF:
+        return 0.0
+    code, widths = _codes(v[:half], v, spiky)
+    n = len(widths)
+    share = (np.bincount(code[:half], minlength=n) + 0.1) / (half + 0.1 * n)
+    own = float(np.mean(np.log2(share[code[half:]])))
+    if features is not None and features.shape[1] and len(np.unique(code[:half])) > 1:
+        own = max(own, _with_tree(features[known], code, share))
+    return float(np.mean(np.log2(np.maximum(widths[code[half:]] * scales[half:], 1.0)))) - own
+
+
+def _with_tree(x: np.ndarray, code: np.ndarray, share: np.ndarray) -> float:
+    from sklearn.tree import DecisionTreeClassifier
+
+    half = len(code) // 2
+    tree = DecisionTreeClassifier(max_leaf_nodes=LEAVES, min_samples_leaf=LEAST_LEAF, random_state=0)
+    leaf = tree.fit(x[:half], code[:half]).apply(x)
+    counts = np.zeros((tree.tree_.node_count, len(share)))
+    np.add.at(counts, (leaf[:half], code[:half]), 1.0)
+    chance = (counts + PRIOR * share) / (counts.sum(axis=1, keepdims=True) + PRIOR)
+    return float(np.mean(np.log2(chance[leaf[half:], code[half:]])))
+
+
+def _codes(train: np.ndarray, values: np.ndarray, spiky: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Codes of values and their widths: frequent ones have their own, the others share quantile bins."""
+    distinct, counts = np.unique(train, return_counts=True)
+    spikes = distinct[counts >= max(SPIKE * len(train), 5)] if spiky else distinct[:0]
+    rest = train[~np.isin(train, spikes)]
+    edges = np.unique(np.quantile(rest, np.linspace(0, 1, BINS + 1))) if len(rest) > 1 else np.array([0.0, 1.0])
+    edges = np.append(edges, edges[-1] + 1) if len(edges) < 2 else edges
+    bins = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
+    at = np.clip(np.searchsorted(spikes, values), 0, max(len(spikes) - 1, 0))
+    is_spike = spikes[at] == values if len(spikes) else np.zeros(len(values), dtype=bool)
+    return np.where(is_spike, len(edges) - 1 + at, bins), np.append(np.diff(edges), np.zeros(len(spikes)))
+
+
+def round_bits(values: np.ndarray, lattice: float) -> float:
+    """Bits a row that round values save: they are lost where a ratio or a sum gives the column."""
+    known, best = values[np.isfinite(values)], 0.0
+    times = known[known != 0] / lattice  # zero is on every lattice, and stays zero
+    if not len(times):
+        return 0.0
+    for k in ROUND:
+        share = float((np.abs(times / k - np.round(times / k)) < 0.01 / k).mean())
+        share = min(max(share, 1e-9), 1 - 1e-9)
+        if share > 1 / k:
+            best = max(best, share * np.log2(share * k) + (1 - share) * np.log2((1 - share) / (1 - 1 / k)))
+    return best * len(times) / len(known)
+
+
+def split(times: np.ndarray, origin: np.ndarray | float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weeks since the week of an origin, weekday from Monday on, and time of day in seconds."""
+    week = np.floor((times - MONDAY) / WEEK) - np.floor((np.asarray(origin) - MONDAY) / WEEK)
+    return week, np.floor((times - MONDAY) / DAY) % 7, times % DAY
+
+
+def count_bits_of_parts(
+    times: np.ndarray, step: float, features: np.ndarray, origin: np.ndarray | float = MONDAY
+) -> float:
+    """The bits of week, weekday and time of day, each given those before."""
+    week, weekday, clock = split(times, origin)
+    z = np.nan_to_num(np.stack([week, weekday], axis=1), nan=MISSING).astype(np.float32)
+    total = count_bits(week, 1.0, features) + count_bits(weekday, 1.0, np.hstack([features, z[:, :1]]))
+    return total + (count_bits(clock, step, np.hstack([features, z])) if step < DAY else 0.0)
+
 
 LEAST_ROWS = 60  # with all values, for an expression to be told from chance
 LEAST_COVERED = 0.3  # share of a column's values for which all operands are known
@@ -31,6 +128,7 @@ LEAST_OF_CATEGORIES = 0.98  # share of the rows that an expression gives exactly
 RESULT = 0.5  # bits that each sign of a sum or a product is worth, beside that of its parts
 MOST_LEVELS = 3.0  # bits of a share with few levels
 BEAM = 24  # sets of exact expressions that are looked at
+OPERANDS_OF_TARGET = 3  # at least, of a sum or a product that computes the column that models predict
 FEW_TIMES = 100  # different times, such as the first days of months: parts would leave these
 
 
@@ -53,32 +151,29 @@ class Representation:
 def left_over(own: np.ndarray, values: np.ndarray, step: float, *, ratio: bool = False) -> np.ndarray:
     """What is left of an expression, on the column's precision: zero where it gives the value; NaN where it cannot."""
     with np.errstate(all="ignore"):
-        if ratio:
-            return _shorten(own, values, step)
-        near = np.abs(own - values) <= tolerance(own, step)
-        left = own - values
-        if step:
-            left = np.round(own / step - np.round(values / step)) * step
-    return np.where(np.isfinite(left), np.where(near, 0.0, left), np.nan)
-
-
-def _shorten(own: np.ndarray, values: np.ndarray, step: float) -> np.ndarray:
-    """The quotient as the shortest decimal number that gives the value back."""
-    exact = left = np.where(values > 0, own / values, np.nan)
-    for digits in range(7, -1, -1) if step else ():
-        short = np.round(exact, digits)
-        left = np.where(np.abs(short * values - own) <= 0.5001 * step, short, left)
+        if ratio:  # the shortest decimal number that gives the value back
+            exact = left = np.where(values > 0, own / values, np.nan)
+            for digits in range(7, -1, -1) if step else ():
+                short = np.round(exact, digits)
+                left = np.where(np.abs(short * values - own) <= 0.5001 * step, short, left)
+        else:
+            left = np.round(own / step - np.round(values / step)) * step if step else own - values
+            left = np.where(np.isfinite(left) & (np.abs(own - values) <= tolerance(own, step)), 0.0, left)
     return np.where(np.isfinite(left), left, np.nan)
+
+
+def left_in(lines: Lines, column: str, expression: str, unit: Unit | None) -> np.ndarray:
+    """What is left of an expression in all rows."""
+    return left_over(lines.positions[column], lines.evaluate(expression, unit, column), lines.step(column))
 
 
 class Choice:
     """One search: what is exact, and what is modeled."""
 
-    def __init__(self, lines: Lines, fixed: Collection[str] = (), protected: Mapping[str, int] | None = None) -> None:
-        """`fixed`: columns that are never computed. `protected`: those that results of so many operands may give."""
-        self.lines, self.search = lines, Search(lines)
-        self.fixed, self.protected = frozenset(fixed), dict(protected or {})
-        self.features = Features(lines)
+    def __init__(self, lines: Lines, fixed: Collection[str | None]) -> None:
+        """`fixed`: columns that are never computed."""
+        self.lines, self.search, self.fixed = lines, Search(lines), frozenset(fixed)
+        self.n_units = len(np.unique(lines.units[lines.rows]))  # in the sample: rows of one entity are alike
         self.near: defaultdict[str, list[Candidate]] = defaultdict(list)  # not exact in most rows
         self.partial: defaultdict[str, list[tuple[float, Candidate]]] = defaultdict(list)  # exact in some
         self._exact: dict[object, Representation] = {}
@@ -86,7 +181,12 @@ class Choice:
         for name in [*self.search.numbers, *self.search.times]:
             for candidate in self.search.find(name):
                 self._weigh(candidate)
-        self.exact = self._take_exact()
+        self.exact = {name: each for name, each in self._take_exact().items() if self.share(each) >= LEAST_EXACT}
+
+    def share(self, each: Representation) -> float:
+        """The share of all rows that an expression gives exactly."""
+        left = left_in(self.lines, each.column, each.candidate.expression, each.candidate.unit)
+        return float((left[np.isfinite(left)] == 0).mean()) if np.isfinite(left).any() else 0.0
 
     def _weigh(self, candidate: Candidate) -> None:
         """Put a candidate where it belongs: exact in nearly all rows, in some, or close to the column at best."""
@@ -126,7 +226,7 @@ class Choice:
         """Add an exact expression, if all of its parts say something, and it more than chance."""
         lines, name, exact = self.lines, candidate.column, self.is_exact(candidate)
         own, step, lattice = lines.sample[name], lines.step(name), lines.lattice(name)
-        enough = ENOUGH * len(lines.rows) / max(lines.n_units, 1)
+        enough = ENOUGH * len(lines.rows) / max(self.n_units, 1)
         values, counts = np.unique(own[exact], return_counts=True)
         if len(values) < 2 or exact.sum() - counts.max() < enough:
             return False
@@ -203,7 +303,7 @@ class Choice:
     def is_allowed(self, candidate: Candidate, taken: Mapping[str, Representation]) -> bool:
         """True if a column may be computed so: not the order, and what is constant from what is; not in a circle."""
         name, operands = candidate.column, candidate.operands
-        enough = name not in self.protected or len(operands) >= self.protected[name]
+        enough = name != self.lines.schema.target or len(operands) >= OPERANDS_OF_TARGET
         constant = self.lines.schema.constant_in_entity
         alike = name not in constant or operands <= {*constant}
         is_free = name not in self.fixed and enough and alike
@@ -215,24 +315,13 @@ class Choice:
         return {each.column: each.parents for each in formulas} | {n: e.candidate.parents for n, e in taken.items()}
 
 
-def needed(operands: Collection[str], parents: Mapping[str, Collection[str]]) -> set[str]:
-    """The columns that operands are computed from, by any number of steps, and they themselves."""
-    waiting, seen = list(operands), set[str]()
-    while waiting:
-        at = waiting.pop()
-        if at not in seen:
-            seen.add(at)
-            waiting += set(parents.get(at, ())) - {at}
-    return seen
-
-
 class Modeling:
     """What is not exact: columns that an expression, their parts or a gap make easier to predict."""
 
     def __init__(self, choice: Choice, orders: Collection[tuple[str, str]], aside: Collection[str] = ()) -> None:
         """`orders`: (low, high) that all rows keep. `aside`: columns that hold their own value."""
         self.lines, self.search, self.choice = choice.lines, choice.search, choice
-        self.features, self.computed = choice.features, frozenset(choice.exact)
+        self.features, self.computed = features_of(self.lines), frozenset(choice.exact)
         self.orders, self.aside = frozenset(orders), {*aside, *choice.fixed, *self.computed}
         self.plain = cache(self._plain)
 
@@ -287,7 +376,9 @@ class Modeling:
 
     def _seen(self, *names: str) -> np.ndarray:
         """What a tree sees that predicts a column: what is computed says nothing of it."""
-        return self.features.without({*names, *self.computed})
+        nothing = np.zeros((len(self.lines.rows), 0), np.float32)
+        hidden = {*names, *self.computed}
+        return np.hstack([nothing, *(each for name, each in self.features.items() if name not in hidden)])
 
     def _of_number(self, name: str) -> Iterator[Representation]:
         own, lattice = self.lines.sample[name], self.lines.lattice(name)
@@ -320,13 +411,14 @@ class Modeling:
         rough, known = count_bits(own, lattice), np.isfinite(own)
         for term in [*self.search.plain.values(), *self.search.earlier.values()]:
             if term.names != (name,) and self.search.varied[name] >= LEAST_VARIED:
-                self.choice.note_partial(self.search.copy(name, term))
+                self.choice.note_partial(copy(name, term))
         ranked = []
         allowed = [each for each in self.choice.partial[name] if self.choice.is_allowed(each[1], self.choice.exact)]
         for _, each in sorted(allowed, key=lambda each: -each[0])[: 2 * RANKED]:
             exact = self.choice.is_exact(each)
             share, rest = float(exact[known].mean()), np.where(exact, np.nan, own)
-            cost = _entropy(share) + (1 - share) * count_bits(rest, lattice) + PER_TERM * len(each.terms)
+            p = np.clip([share, 1 - share], 1e-9, 1 - 1e-9)
+            cost = -float((p * np.log2(p)).sum()) + (1 - share) * count_bits(rest, lattice) + PER_TERM * len(each.terms)
             if rough - cost >= LEAST_GAIN_OF_PARTIAL:
                 ranked.append((cost, share, each, exact, rest))
         for _, share, each, exact, rest in sorted(ranked, key=lambda each: each[0])[:1]:
@@ -373,11 +465,6 @@ class Modeling:
         own, step = self.lines.sample[candidate.column], self.lines.step(candidate.column)
         left = left_over(own, candidate.values, step, ratio=candidate.is_ratio)
         return left, np.abs(np.nan_to_num(candidate.values, nan=1.0)) if candidate.is_ratio else 1.0
-
-
-def _entropy(share: float) -> float:
-    share = min(max(share, 1e-9), 1 - 1e-9)
-    return float(-share * np.log2(share) - (1 - share) * np.log2(1 - share))
 
 
 def _usual(values: np.ndarray) -> float:

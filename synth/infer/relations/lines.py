@@ -1,8 +1,8 @@
-"""Numbers and times as the search sees them: positions on a line, on a sample of the rows and on all of them."""
+"""What the search sees and writes: positions of numbers and times on a line, and expressions that may give them."""
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,65 +22,43 @@ DAY, WEEK = SECONDS["day"], SECONDS["week"]
 MONDAY = 4 * DAY  # the first one after 1970 began, in seconds
 
 
-@dataclass(frozen=True, eq=False)
 class Lines:
     """*Sensitive*. Columns with positions: numbers, categories that stand for some, times in seconds since 1970."""
 
-    schema: Schema
-    positions: dict[str, np.ndarray]
-    rows: np.ndarray  # that are sampled, in a random order, shape (n,)
-    codes: dict[str, np.ndarray]  # categories of the sampled rows, -1 where missing
-    units: np.ndarray
-    previous: np.ndarray | None
-
-    @classmethod
-    def of(cls, frame: pd.DataFrame, schema: Schema, among: Collection[str] | None = None, seed: int = 0) -> "Lines":
+    def __init__(self, frame: pd.DataFrame, schema: Schema, among: Collection[str] | None = None) -> None:
+        self.schema = schema
         columns = {name: schema.columns[name] for name in schema.learned if among is None or name in among}
-        positions = {}
+        self.positions: dict[str, np.ndarray] = {}
         for name, column in columns.items():
             if column.is_line:
                 values = column.ordinary(frame[name])
                 if not np.any(np.abs(values) > LARGEST):
-                    positions[name] = values * column.per_position / 1e6 if column.is_time else values
+                    self.positions[name] = values * column.per_position / 1e6 if column.is_time else values
             elif column.is_categorical and (numbers := numbers_of(column.levels)) is not None:
-                positions[name] = frame[name].map(numbers).to_numpy(dtype=np.float64, na_value=np.nan)
-        rng, previous = np.random.default_rng(seed), None
+                self.positions[name] = frame[name].map(numbers).to_numpy(dtype=np.float64, na_value=np.nan)
+        # Those that an expression may give, rather than be about.
+        self.computable = [n for n in self.positions if self.column(n).is_line and not self.column(n).is_weight]
+        rng, self.previous = np.random.default_rng(0), None
         if schema.entity is None:
-            units = np.arange(len(frame))
-            rows = rng.permutation(len(frame))[:ROWS]
+            self.units = np.arange(len(frame))
+            self.rows = rng.permutation(len(frame))[:ROWS]
         else:
-            units = pd.factorize(frame[schema.entity])[0]
-            order = rng.permutation(int(units.max(initial=0)) + 1)[units]
+            self.units = pd.factorize(frame[schema.entity])[0]
+            order = rng.permutation(int(self.units.max(initial=0)) + 1)[self.units]
             # Whole entities, in a random order.
-            rows = np.argsort(order, kind="stable")[:ROWS]
+            self.rows = np.argsort(order, kind="stable")[:ROWS]
+        self.n_all_units = len(np.unique(self.units))
         if schema.entity is not None and schema.order is not None:
             after, before = histories_of(frame, schema).pairs
-            previous = np.full(len(frame), -1)
-            previous[after] = before
-        codes = {
-            name: pd.factorize(frame[name].iloc[rows], sort=True)[0]
+            self.previous = np.full(len(frame), -1)
+            self.previous[after] = before
+        self.sample = {name: values[self.rows] for name, values in self.positions.items()}
+        # Categories of the sampled rows, -1 where missing.
+        self.codes = {
+            name: pd.factorize(frame[name].iloc[self.rows], sort=True)[0]
             for name, column in columns.items()
             if column.is_categorical
         }
-        return cls(schema, positions, rows, codes, units, previous)
-
-    @cached_property
-    def sample(self) -> dict[str, np.ndarray]:
-        return {name: values[self.rows] for name, values in self.positions.items()}
-
-    @cached_property
-    def computable(self) -> list[str]:
-        """Those that an expression may give, rather than be about."""
-        return [name for name in self.positions if self.column(name).is_line and not self.column(name).is_weight]
-
-    @cached_property
-    def n_units(self) -> int:
-        """Units in the sample: rows of one entity are alike."""
-        return len(np.unique(self.units[self.rows]))
-
-    @cached_property
-    def n_all_units(self) -> int:
-        return len(np.unique(self.units))
 
     def comparable(self, first: str, other: str) -> bool:
         """True of two numbers, and of two times on one line: both with a zone or without, or a day beside UTC."""
@@ -133,3 +111,122 @@ def tolerance(values: np.ndarray, step: float) -> Any:
         return step / 2 * (1 + 1e-6) + 4 * np.spacing(np.abs(values)) + 1e-12 * np.abs(values)
     peak = float(np.nanmax(np.abs(values))) if np.isfinite(values).any() else 1.0
     return 1e-9 * np.maximum(min(1.0, peak), np.abs(values))
+
+
+def needed(operands: Collection[str], parents: Mapping[str, Collection[str]]) -> set[str]:
+    """The columns that operands are computed from, by any number of steps, and they themselves."""
+    waiting, seen = list(operands), set[str]()
+    while waiting:
+        at = waiting.pop()
+        if at not in seen:
+            seen.add(at)
+            waiting += set(parents.get(at, ())) - {at}
+    return seen
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """*Sensitive*. A column, or a view of one or two, as an expression writes it; its values in the sampled rows."""
+
+    text: str
+    names: tuple[str, ...]
+    values: np.ndarray
+    unit: Unit | None = None
+
+
+Terms = Sequence[tuple[float, Term]]  # with weights in a sum, with exponents in a product
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """*Sensitive*. An expression that may give a column, and its values in the sampled rows: times in seconds."""
+
+    column: str
+    expression: str
+    values: np.ndarray
+    terms: tuple[tuple[float, Term], ...] = ()
+    unit: Unit | None = None
+    is_product: bool = False  # of its terms, rather than a sum
+    is_ratio: bool = False  # the column is looked at as a multiple of it
+    is_result: bool = False  # a sum of summands or a product of factors, rather than a part of one
+    is_view: bool = False  # a part of a time, or another one cut off: close only where it gives the column exactly
+
+    @property
+    def operands(self) -> frozenset[str]:
+        return frozenset(name for _, term in self.terms for name in term.names)
+
+    @property
+    def parents(self) -> frozenset[str]:
+        """The operands in the row itself, rather than in the one before it."""
+        return frozenset(names(parse(self.expression))) if self.terms else frozenset()
+
+    @property
+    def looks_back(self) -> bool:
+        return self.parents < self.operands
+
+    @property
+    def about(self) -> frozenset[str]:
+        """Its column and operands: of one equation, a column is computed."""
+        return self.operands | {self.column}
+
+    @property
+    def key(self) -> tuple[str, str, str | None, bool]:
+        return self.column, self.expression, self.unit, self.is_ratio
+
+
+DIGITS = 14  # significant ones of a weight, at most
+
+
+def shortest(low: float, high: float) -> float:
+    """The number of fewest digits between two, or what 1 is divided by one of fewer.
+
+    >>> shortest(0.3481, 0.3522), shortest(-3.0, 9.0), shortest(0.55549, 0.5556)
+    (0.35, 0.0, 0.5555555555555556)
+    """
+
+    def rounded(low: float, high: float) -> tuple[float, int]:
+        middle = float(low + high) / 2
+        exponent = math.ceil(math.log10(max(abs(low), abs(high), 1e-300)))
+        each = ((round(middle, digits - exponent), digits) for digits in range(DIGITS))
+        return next((known for known in each if low <= known[0] <= high), (middle, DIGITS))
+
+    plain, n = rounded(low, high)
+    if low * high > 0:
+        inverse, fewer = rounded(1 / high, 1 / low)
+        return 1 / inverse if fewer + 1 < n else plain
+    return plain
+
+
+def write_sum(terms: Terms, constant: float = 0.0) -> str:
+    """
+    >>> x, y = Term("x", ("x",), np.zeros(1)), Term("y", ("y",), np.zeros(1))
+    >>> write_sum([(-1, x), (2 / 3, y)], 5)
+    'y / 1.5 - x + 5'
+    """
+    text = ""
+    for weight, term in sorted(terms, key=lambda each: -math.copysign(1, each[0])):
+        size, part = abs(weight), term.text if weight == 1 else wrap(term.text)
+        if size != 1 and len(f"{1 / size:.12g}") < len(f"{size:.12g}"):
+            part = f"{part} / {1 / size:.12g}"
+        elif size != 1:
+            part = f"{size:.12g} * {part}"
+        text += (f" {'-' if weight < 0 else '+'} " if text else "-" * (weight < 0)) + part
+    return text + (f" {'-' if constant < 0 else '+'} {abs(constant):.12g}" if constant else "")
+
+
+def write_product(terms: Terms, factor: float = 1.0) -> str:
+    """
+    >>> x, y = Term("1 - x", ("x",), np.zeros(1)), Term("y", ("y",), np.zeros(1))
+    >>> write_product([(-1, x), (2, y)], 0.01)
+    'y * y / (1 - x) / 100'
+    """
+    over, under = ([wrap(term.text) for e, term in terms for _ in range(round(sign * e))] for sign in (1, -1))
+    if factor < 1 and abs(1 / factor - round(1 / factor)) < 1e-9 / factor:
+        under.append(f"{round(1 / factor):.12g}")
+    elif factor != 1:
+        over.insert(0, f"{factor:.12g}")
+    return " / ".join([" * ".join(over) or "1", *under])
+
+
+def wrap(text: str) -> str:
+    return f"({text})" if " - " in text or " + " in text else text

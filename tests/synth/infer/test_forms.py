@@ -13,8 +13,7 @@ import pytest
 import synth
 from synth import infer_schema
 from synth.domain.discretizer import Discretizer
-from synth.infer.amounts import read_amounts
-from synth.infer.parts import form_of
+from synth.infer.amounts import form_of, read_amounts
 from synth.schema import build_schema
 from synth.schema.kinds import IntegerColumn
 from synth.schema.kinds.base import Part

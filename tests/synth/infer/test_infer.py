@@ -21,6 +21,9 @@ RNG = np.random.default_rng(5)
 GROUPS = (RNG.random(N) * 90).astype(int)
 
 
+OFFSET, ISO = dt.timezone(dt.timedelta(hours=3)), "%Y-%m-%d"
+
+
 def _texts(values: Any) -> pd.DataFrame:
     return pd.DataFrame({"x": pd.Series(list(values), dtype=object)})
 
@@ -63,11 +66,11 @@ def _column(values: Any, name: str = "x", **options: Any) -> Column:
 )
 def test_a_column_of_text_is_proposed(texts: list[str], kind: str, facts: dict) -> None:
     frame = _texts(texts)
-    column = infer_schema(frame).columns["x"]
+    schema = infer_schema(frame)
+    column = schema.columns["x"]
     assert column.kind == kind
     assert {name: getattr(column, name) for name in facts} == facts
-    assert column.dtype == facts.get("dtype")
-    schema = infer_schema(frame)
+    assert column.dtype is None
     if schema.kept and kind != "categorical":
         assert violations(frame, schema) == []
 
@@ -87,16 +90,8 @@ def test_a_column_of_text_is_proposed(texts: list[str], kind: str, facts: dict) 
         (pd.Series(["2020-01-01", "2020-01-02"]), "date", "str"),
         (pd.Series(["2020-01-01", "2020-01-02"], dtype="datetime64[ns]"), "date", "datetime64[ns]"),
         (pd.Series([dt.date(2020, 1, 1), None]), "date", "object"),
-        (
-            pd.Series(["2020-01-01T01", None], dtype="datetime64[ns, Europe/Paris]"),
-            "datetime",
-            "datetime64[ns, Europe/Paris]",
-        ),
-        (
-            pd.Series([dt.datetime(2020, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=3))), None], dtype=object),
-            "datetime",
-            "object",
-        ),
+        (pd.Series(["2020-01-01T01", None], dtype=(paris := "datetime64[ns, Europe/Paris]")), "datetime", paris),
+        (pd.Series([dt.datetime(2020, 1, 1, 2, tzinfo=OFFSET), None], dtype=object), "datetime", "object"),
     ],
 )
 def test_a_typed_column_is_proposed_and_presented_as_it_was(series: pd.Series, kind: str, dtype: str | None) -> None:
@@ -169,7 +164,7 @@ def test_any_column_is_proposed_as_entity_or_target_or_refused_in_a_sentence(cas
 @pytest.mark.parametrize(
     ("frame", "rule"),
     [
-        (pd.DataFrame({"x": [1, "a", 2.5]}), "mixes"),
+        (pd.DataFrame({"x": [1, "a", 2.5]}), "holds float, int, str"),
         (pd.DataFrame({"x": [[1], [2]]}), "holds list"),
         (pd.DataFrame({"x": [2**64, 1]}), "64 bits"),
         (pd.DataFrame({"x": [1.0, np.inf]}), "infinite"),
@@ -258,20 +253,16 @@ def test_a_column_is_of_the_kind_that_was_chosen(name: str, kind: str, facts: di
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "reason"),
+    ("name", "kind"),
     [
-        ("town", "real", "some of its values are no numbers"),
-        ("town", "date", "no days or times of one known form"),
-        ("sick", "personal", "do not say what it holds"),
-        ("time", "date", "not at midnight"),
-        ("nothing", "integer", "it holds no value"),
-        ("typed", "date", "no days or times of one known form"),
-        ("typed", "categorical", "texts or whole numbers"),
+        ("town", "real"), ("town", "date"), ("sick", "personal"), ("time", "date"), ("nothing", "integer"),
+        ("typed", "date"), ("typed", "categorical"),
     ],
-)
-def test_a_column_that_cannot_be_of_a_kind_is_refused_in_a_sentence(name: str, kind: str, reason: str) -> None:
+)  # fmt: skip
+def test_a_column_that_cannot_be_of_a_kind_is_refused_in_a_sentence(name: str, kind: str) -> None:
     table = pd.DataFrame({"typed": np.arange(N_C) / 7, "y": np.arange(N_C)}) if name == "typed" else frame(name)
-    with pytest.raises(SchemaError, match=f"column='{name}' cannot be of kind='{kind}': .*{reason}") as refused:
+    reason = "it holds no value; convert it" if name == "nothing" else "its values have not that form; convert it"
+    with pytest.raises(SchemaError, match=f"column='{name}' cannot be of kind='{kind}': {reason}") as refused:
         infer_schema(table, kinds={name: kind})
     assert not any(text in str(refused.value) for text in ("Ulm", "Bonn"))
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.domain import Discretizer
-from synth.infer.look import look
+from synth.infer.facts import look
 from synth.schema import Schema, build_schema
 from synth.table import conform, read_table
 
