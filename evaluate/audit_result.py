@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from evaluate.estimate import Estimate, EvaluationError
+from evaluate.estimate import Count, Estimate, EvaluationError, Number, Record, Share
 from evaluate.metrics import Metric
-from evaluate.record import Count, Number, Record, Share
 
 Rate = tuple[Number, Number, Number]  # A share with its interval
 

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from evaluate.estimate import Direction, Estimate
-from evaluate.record import Count, Number, Record, Share
+from evaluate.estimate import Count, Direction, Estimate, Number, Record, Share
 from synth.notebook import brief_repr
 
 Standing = Literal["ranked", "incomplete", "disqualified", "not evaluated"]

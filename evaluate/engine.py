@@ -14,11 +14,11 @@ from typing import Any, ParamSpec, TypeVar
 import pandas as pd
 
 from evaluate.estimate import NO_HOLDOUT
-from evaluate.figures import OURS
 from evaluate.metrics import CATALOG, GATEABLE, MODULES, is_ours, measure_of, needs_holdout, numbers_of
 from evaluate.options import EvaluationOptions
 from evaluate.real_facts import RealFacts, Shift
 from evaluate.result import UNASKED, Candidate, Evaluation, EvaluationError, Failure, GeneratorRecord, SelfTest
+from evaluate.result_io import OURS
 from evaluate.self_tests import self_tests_of
 from evaluate.tables import MetricResult, Real, Tables
 from evaluate.validity.validity import unjudged

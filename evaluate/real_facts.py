@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from evaluate.record import Count, Record, Share
+from evaluate.estimate import Count, Record, Share
 from synth.notebook import brief_repr
 
 LEVEL = 5e-4  # Significance level of all tests together

@@ -12,11 +12,10 @@ from pydantic import Field, JsonValue, TypeAdapter
 
 from evaluate.audit_result import Audit
 from evaluate.comparison import VendorRanking
-from evaluate.estimate import NO_HOLDOUT, UNASKED, Direction, Estimate, EvaluationError, Failure, Reason
+from evaluate.estimate import NO_HOLDOUT, UNASKED, Count, Direction, Estimate, EvaluationError, Failure, Reason, Record
 from evaluate.metrics import CATALOG, MODULES, is_ours
 from evaluate.provenance import Provenance
 from evaluate.real_facts import RealFacts
-from evaluate.record import Count, Record
 from evaluate.text import number, plain
 from synth.dp.statement import NO_GUARANTEE, PrivacyStatement, guarantee_words
 from synth.errors import nearest
@@ -264,7 +263,7 @@ class Evaluation(Record):
 
     def without_rows(self) -> Self:
         """The evaluation without what shows real rows, for a place that more people read than the internal report."""
-        hidden = importlib.import_module("evaluate.figures").showing_rows()
+        hidden = importlib.import_module("evaluate.result_io").showing_rows()
         candidates = []
         for candidate in self.candidates:
             figures = {name: figure for name, figure in candidate.figures.items() if name not in hidden}

@@ -10,17 +10,20 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import pandas as pd
 
-from evaluate.all_rows import CellFaults, RowHashes, draw, tickets
 from evaluate.options import N_ROWS, N_TARGETS, SAMPLE_ROWS, EvaluationOptions
 from evaluate.result import Estimate, EvaluationError, Failure
 from evaluate.sampling import (
     MIN_SYNTHETIC_ROWS,
+    CellFaults,
+    RowHashes,
     Side,
+    draw,
     refuse_few,
     refuse_one_unit,
     refuse_overlap,
     shuffle_columns,
     side_seed,
+    tickets,
 )
 from evaluate.text import percent
 from synth.dp.statement import PrivacyStatement

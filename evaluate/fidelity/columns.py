@@ -14,10 +14,10 @@ from evaluate.fidelity.encoded import Four, binned, replicated, total_variations
 from evaluate.fidelity.estimates import Distance, worst
 from evaluate.fidelity.rows import OrderedValues
 from evaluate.fidelity.samples import SYNTHETIC, Samples
-from evaluate.figures import LARGEST
 from evaluate.intervals import replicate_groups
 from evaluate.metrics import COMPARED, KEPT, Metric, biased
 from evaluate.result import Estimate, Failure
+from evaluate.result_io import LARGEST
 from evaluate.tables import MetricResult, Tables
 from synth.domain import Attribute
 

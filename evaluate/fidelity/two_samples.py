@@ -18,13 +18,11 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from evaluate.all_rows import RowHashes
 from evaluate.fidelity.classifier import MIN_UNITS, coded, scores
 from evaluate.intervals import LEVEL as CONFIDENCE
-from evaluate.intervals import placements
-from evaluate.multiple_testing import holm
+from evaluate.intervals import holm, placements
 from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shift, ShiftedColumn
-from evaluate.sampling import one_per_entity
+from evaluate.sampling import RowHashes, one_per_entity
 from evaluate.tables import Real
 from synth.row_hash import ABSENT
 from synth.schema import Schema

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from evaluate.comparison import Order, PairResult, Rank, RankedFigure
-from evaluate.intervals import LEVEL
-from evaluate.multiple_testing import holm, letters
+from evaluate.intervals import LEVEL, holm, letters
 from evaluate.ranking.figures import FIGURES, ReplicatedFigures
 
 ALPHA = 1 - LEVEL

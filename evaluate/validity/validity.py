@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pandas as pd
 
-from evaluate.all_rows import CellFaults, repeated, units_of
 from evaluate.intervals import clopper_pearson, design_effect
 from evaluate.metrics import SYNTHETIC, UNJUDGED, Metric
 from evaluate.result import Estimate
+from evaluate.sampling import CellFaults, repeated, units_of
 from evaluate.tables import MetricResult, Tables
 from evaluate.text import MOST_NAMED, listed
 from evaluate.validity.masking import shapes

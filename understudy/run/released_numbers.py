@@ -12,8 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from evaluate.provenance import ComposedClaim, PublishedNumbers
-from evaluate.released import Released
+from evaluate.provenance import ComposedClaim, PublishedNumbers, Released
 from evaluate.result import Evaluation
 from reports.public.facts import Publication, PublicFacts
 from reports.public.page import write_public_html

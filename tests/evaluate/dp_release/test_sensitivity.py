@@ -28,7 +28,7 @@ from evaluate.dp_release import (
     released_schedule,
     right_and_wrong,
 )
-from evaluate.released import COLUMN, COLUMN_MEAN, MEASURES, N_ROWS, PAIR_MEAN, RIGHT, Released
+from evaluate.provenance import COLUMN, COLUMN_MEAN, MEASURES, N_ROWS, PAIR_MEAN, RIGHT, Released
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise, NoNoise, SystemNoise
 from synth.dp.schedule import Schedule

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluate.comparison import PairResult
-from evaluate.multiple_testing import holm, letters
+from evaluate.intervals import holm, letters
 from evaluate.ranking import figures, ranking
 from evaluate.ranking.figures import FIGURES, SHARE, DependenceLost, ReplicatedFigures
 from evaluate.ranking.ranking import compared, places, ranked

@@ -23,10 +23,10 @@ from evaluate.fidelity.encoded import EncodedSamples, replicated, total_variatio
 from evaluate.fidelity.estimates import worst
 from evaluate.fidelity.rows import OrderedValues
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
-from evaluate.figures import FigurePart
 from evaluate.intervals import HALVES, N_GROUPS, Rate, design_effect, newcombe, replicate_groups, wilson
 from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
+from evaluate.result_io import FigurePart
 from evaluate.tables import MetricResult, Tables
 from understudy.extras.text.evaluation.agreement import MIN_TEXTS, agreements
 from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens
