@@ -21,7 +21,7 @@ from evaluate.result import UNASKED, Candidate, Evaluation, EvaluationError, Fai
 from evaluate.result_io import OURS
 from evaluate.self_tests import self_tests_of
 from evaluate.tables import MetricResult, Real, Tables
-from evaluate.validity.validity import unjudged
+from evaluate.validity import unjudged
 from synth.dp.statement import PrivacyStatement
 from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet, shown

@@ -134,7 +134,7 @@ def biased(instead: str) -> str:
 
 
 _MODULES = {
-    "validity": "evaluate.validity.validity",
+    "validity": "evaluate.validity",
     "fidelity.columns": "evaluate.fidelity.columns",
     "fidelity.pairs": "evaluate.fidelity.pairs",
     "fidelity.triples": "evaluate.fidelity.triples",

@@ -179,7 +179,7 @@ def public_facts(
     """The whitelist: what is public in an evaluation of one table, beside what is public anyway. `evaluation`:
     *Sensitive*.
     """
-    from evaluate.validity.validity import valid_rows
+    from evaluate.validity import valid_rows
 
     candidate = next((each for each in evaluation.candidates if each.name == name), None)
     if candidate is None:

@@ -24,8 +24,7 @@ from evaluate.gate.finding import Finding
 from evaluate.gate.policy import Policy
 from evaluate.gate.verdict import Verdict, judge
 from evaluate.provenance import Provenance
-from evaluate.ranking.figures import ReplicatedFigures
-from evaluate.ranking.ranking import frontier, ranked
+from evaluate.ranking import ReplicatedFigures, frontier, ranked
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.tables import Real

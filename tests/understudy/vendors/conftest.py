@@ -11,8 +11,8 @@ import pytest
 import tomli_w
 from pydantic import TypeAdapter
 
+from evaluate import ranking
 from evaluate.comparison import VendorRanking
-from evaluate.ranking import figures, ranking
 from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from
 from evaluate.utility import models, study
@@ -92,8 +92,7 @@ def run(folder: Path, tables: list[str], *options: object) -> Compared:
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a real table in two parts, and its schema; tables are ranked by one figure that is quick."""
-    for module in (figures, ranking):
-        monkeypatch.setattr(module, "FIGURES", {"pairs.dependence.floor_share": "lower"})
+    monkeypatch.setattr(ranking, "FIGURES", {"pairs.dependence.floor_share": "lower"})
     monkeypatch.setattr(limits, "LEAST_BYTES", 1 << 20)
     return furnished(tmp_path)
 
