@@ -88,6 +88,14 @@ class Estimate(Record):
         return self.low, self.high
 
 
+class NotMeasuredError(Exception):
+    """A measure can say nothing of these tables: the message is why none of its numbers is there."""
+
+    def __init__(self, message: str, reason: Reason = "skipped") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 @dataclass(frozen=True)
 class Failure(Record):
     """A measure that did not give a number, and why. A rule about it is INCONCLUSIVE."""

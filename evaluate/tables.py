@@ -1,7 +1,7 @@
 """The tables that every measure is given, prepared once, so that all of them compare the same rows."""
 
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property, partial
@@ -68,6 +68,12 @@ class MetricResult:
     estimates: tuple[Estimate, ...] = ()
     failures: tuple[Failure, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, measured: Iterable[Estimate | Failure], figures: Mapping[str, Any] | None = None) -> Self:
+        numbers = tuple(measured)
+        failures = tuple(each for each in numbers if isinstance(each, Failure))
+        return cls(tuple(each for each in numbers if isinstance(each, Estimate)), failures, figures or {})
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,7 @@ import numpy as np
 
 from evaluate.fidelity import descriptives, encoded
 from evaluate.fidelity.encoded import Four, binned, replicated, total_variations
-from evaluate.fidelity.estimates import Distance, worst
-from evaluate.fidelity.rows import OrderedValues
-from evaluate.fidelity.samples import SYNTHETIC, Samples
+from evaluate.fidelity.samples import SYNTHETIC, Distance, OrderedValues, Samples, worst
 from evaluate.intervals import replicate_groups
 from evaluate.metrics import COMPARED, KEPT, Metric, biased
 from evaluate.result import Estimate, Failure

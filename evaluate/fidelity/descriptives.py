@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.fidelity.rows import OrderedValues
-from evaluate.fidelity.samples import Samples
+from evaluate.fidelity.samples import OrderedValues, Samples
 from evaluate.intervals import WITHOUT, Rate, jackknife, newcombe, replicate_groups, wilson
 from evaluate.result import Direction, Estimate, Failure
 from synth.domain import Attribute, numeric_scale

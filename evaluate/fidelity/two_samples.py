@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from evaluate.fidelity.classifier import MIN_UNITS, coded, scores
+from evaluate.fidelity.detection import MIN_UNITS, coded, scores
 from evaluate.intervals import LEVEL as CONFIDENCE
 from evaluate.intervals import holm, placements
 from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shift, ShiftedColumn

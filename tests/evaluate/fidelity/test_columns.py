@@ -13,8 +13,7 @@ from benchmarks.spoiled_tables import spoiled_table
 from evaluate.fidelity import columns, descriptives
 from evaluate.fidelity.columns import Gaps, chi_square
 from evaluate.fidelity.descriptives import ColumnValues, Shares, ratio
-from evaluate.fidelity.rows import OrderedValues
-from evaluate.fidelity.samples import Samples
+from evaluate.fidelity.samples import OrderedValues, Samples
 from evaluate.intervals import replicate_groups, wilson
 from evaluate.result import Estimate
 from evaluate.result_io import ColumnShares

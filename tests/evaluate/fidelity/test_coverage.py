@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.fidelity import columns, detection, pairs, triples
+from evaluate.fidelity import columns, detection, pairs
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import CATALOG

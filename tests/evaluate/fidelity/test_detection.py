@@ -10,7 +10,7 @@ import pytest
 from sklearn import ensemble
 
 from evaluate.fidelity import detection
-from evaluate.fidelity.classifier import coded, folds
+from evaluate.fidelity.detection import coded, folds
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema, build_schema
