@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import pandas as pd
 
-from evaluate.estimate import NO_HOLDOUT
+from evaluate.estimate import NO_HOLDOUT, NotMeasuredError
 from evaluate.metrics import CATALOG, GATEABLE, MODULES, is_ours, measure_of, needs_holdout, numbers_of
 from evaluate.options import EvaluationOptions
 from evaluate.real_facts import RealFacts, Shift
@@ -320,6 +320,8 @@ def attempted(name: str, work: Callable[[], T], time_limit_s: float | None = Non
         late = True
     except PlaceError:
         raise
+    except NotMeasuredError as why:
+        result = Failure(name, why.reason, str(why))
     except UnderstudyError as error:  # by contract such a message holds no cell value
         result = Failure(name, "failed", str(error))
     except (Exception, SystemExit) as error:

@@ -134,9 +134,8 @@ def _dependence(name: str, tables: Tables) -> DependenceLost | Score | Failure:
         return Failure(name, "not applicable", "the schema has fewer than two columns that are learned")
     samples = Samples.draw(tables).whole()
     if samples.n_groups != N_GROUPS:
-        sides = (samples.tables[0], samples.train), (samples.tables[1 + FRESH], samples.others[FRESH])
         # Of a table whose rows are all of a few units, that is its own doing.
-        is_real = min(table.n_units(cut.n_rows) for table, cut in sides) < N_GROUPS
+        is_real = min(samples.train.n_units, samples.others[FRESH].n_units) < N_GROUPS
         return Failure(name, "not applicable" if is_real else "skipped", "there are too few rows for an interval")
     squares = Squares.total(pair_squares(EncodedSamples.of(tables, samples)).values())
     if not squares.tells(samples.train.n_rows / samples.n):
@@ -146,8 +145,6 @@ def _dependence(name: str, tables: Tables) -> DependenceLost | Score | Failure:
 
 def _score(name: str, tables: Tables) -> DependenceLost | Score | Failure:
     study, form = study_of(tables), next(form for form in FORMS if name.endswith(form))
-    if isinstance(study, str):
-        return Failure(name, "skipped", study)
     floor, real = (study.drawn(form, side) for side in ("floor", "trtr"))
     halves = study.split(form, "trtr")
     if interval(real - floor, halves - floor[: halves.shape[-1]])[0] <= 0.0:
