@@ -1,7 +1,11 @@
-"""Detection of synthetic rows among held-out ones, by gradient boosting (C2ST).
+"""Whole rows: detection of synthetic ones among held-out ones, by gradient boosting (C2ST), and repeated ones.
 
 Against the training rows a table of slightly changed copies would do better than real rows do: a copy falls where its
-original, marked as real, was learned from.
+original, marked as real, was learned from. Folds hold whole entities, but equal rows may be in different folds: in a
+table of few distinct rows a fold of their own would hide how often each occurs. A number also shows its digits, a time
+its place in the week and in the day, and two columns that hang together their difference or ratio: a tree sees these in
+no column alone. How a cell is stored shows nothing. The boosting does not stop early: where tables differ little, rows
+that say when to stop say so at once.
 
 Source: Lopez-Paz and Oquab 2017, "Revisiting Classifier Two-Sample Tests", arXiv:1610.06545; LeDell, Petersen, van der
 Laan 2015 (the variance of a cross-fitted area under the curve).
@@ -16,10 +20,10 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from evaluate.estimate import Estimate, NotMeasuredError
 from evaluate.fidelity.relations import left_of_rows
 from evaluate.intervals import LEVEL, Rate, clustered, newcombe, placements
 from evaluate.metrics import KEPT, THREE, Metric
-from evaluate.result import Estimate, Failure
 from evaluate.sampling import Side, entity_codes, shuffle_columns
 from evaluate.tables import MetricResult, Tables
 from evaluate.text import listed
@@ -28,6 +32,26 @@ from synth.schema import Schema
 from synth.schema.kinds.moments import DAY
 from synth.split import row_keys
 
+AUC, EXCESS, REPEATS = "joint.c2st.auc", "joint.c2st.excess", "joint.repeats.excess"
+METRICS = (
+    Metric(AUC, "lower", "Told from real rows, AUC", "How well gradient boosting tells synthetic rows from held-out "
+           "ones by their values, digits and differences (C2ST); 0.5 is a coin.", key=True,
+           describes="the more rows, the better a difference is seen; name 'joint.c2st.excess'"),
+    Metric(EXCESS, "lower", "Told from real rows beyond noise",
+           "The same AUC minus that of training rows against held-out ones.", counted=THREE),
+    Metric(REPEATS, "lower", "Repeated rows beyond real", "Share of synthetic rows that stand in the table more than "
+           "once, minus that among as many training rows.", counted=KEPT, by="fidelity.repeats"),
+)  # fmt: skip
+
+MAX_ROWS = 5_000  # Rows of each table that are compared at most
+TWICE = 2.0
+"""Factor of cross-fitting on the variance of an area under the curve.
+
+The difference between two parts of the rows counts where one is learned from and the other scored, and once more where
+it is the other way round. For the area of a linear score under no difference between the tables the factor is 2; in
+simulations with boosting it is 1.6 to 2.2 on some hundred rows, and falls towards 1, the value of LeDell et al., where
+rows are many and the difference is large. Intervals are on the wide side there.
+"""
 N_FOLDS = 5
 MIN_UNITS = 20  # Rows (entities, where the table has them) of each table that a comparison needs
 MAX_LEVELS = 252  # Levels of a category that are told apart, the most frequent ones; the others are one
@@ -38,6 +62,86 @@ MAX_PAIRS, MAX_RATIOS, RELATED, OFTEN = 12, 6, 0.9, 0.03
 hang together if they are often equal, or their difference is spread less than so much of the larger of them, and
 likewise the difference of their logarithms for a ratio; all others are noise to the classifier."""
 ROUNDING = 2.0**-50  # By how much a number in float64 may be off a decimal one, as a share of it
+
+
+def measure(tables: Tables) -> MetricResult:
+    """The area under the curve of a classifier, and its excess over that of real rows against real ones."""
+    schema, (train, fresh, synthetic, shuffled) = tables.schema, sampled_rows(tables)
+    sides = (fresh, synthetic, train, shuffled)
+    units = [np.asarray(pd.factorize(entity_codes(rows, schema))[0]) for rows in sides]
+    if min(int(unit.max()) + 1 for unit in units[:3]) < MIN_UNITS:
+        raise NotMeasuredError(f"it needs at least {MIN_UNITS} rows (or entities) of each table")
+    codes, categories = coded(sides, schema, left_of_rows(sides, tables))
+    # Of shuffled columns one fold is enough: their number is a landmark, and has no interval.
+    offered, real, floor = (
+        skill((codes[0], units[0]), (code, unit), categories, n_folds)
+        for code, unit, n_folds in zip(codes[1:], units[1:], (N_FOLDS, N_FOLDS, 1), strict=True)
+    )
+    all_equal = "All rows of all tables are equal: there is nothing to tell them by."
+    note = "0.5 is a coin." if len(categories) else all_equal
+    if schema.unlearned:
+        note = f"Without the columns {listed(schema.unlearned)}. {note}"
+    n, excess = len(train), offered.auc - real.auc
+    low, high = _around(offered.auc, (0.0, 1.0), (offered.losses, units[0]), (offered.wins, units[1]))
+    auc = Estimate(AUC, offered.auc, n, "lower", (), low, high, real.auc, floor.auc, note)
+    parts = ((offered.losses - real.losses, units[0]), (offered.wins, units[1]), (real.wins, units[2]))
+    low, high = _around(excess, (-1.0, 1.0), *parts)
+    note = "The AUC minus that of training rows."
+    return MetricResult((auc, Estimate(EXCESS, excess, n, "lower", (), low, high, 0.0, floor.auc - real.auc, note)))
+
+
+def _around(value: float, bounds: tuple[float, float], *parts: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
+    """The interval of an area, or of a difference of two, from what each row adds to it and the unit of each."""
+    variance = 0.0
+    for added, units in parts:
+        sums = np.bincount(units, added)
+        variance += float(sums @ sums) / len(added) ** 2 * len(sums) / (len(sums) - 1)
+    half = float(special.ndtri(1 - (1 - LEVEL) / 2)) * float(np.sqrt(TWICE * variance))
+    return max(value - half, bounds[0]), min(value + half, bounds[1])
+
+
+def sampled_rows(tables: Tables) -> tuple[pd.DataFrame, ...]:
+    """Equally many training rows, rows of the holdout, synthetic rows and training rows with each column shuffled, by
+    the seed of an evaluation; they do not depend on the order of rows or columns. *Sensitive*.
+
+    Synthetic and training rows are drawn by one seed: a table that equals train gives the sample that train gives.
+    Shuffled rows are made of training rows that are not in the sample, as far as there are any.
+    """
+    names = sorted({*tables.schema.learned, *filter(None, [tables.schema.entity])})
+    train, synthetic, holdout = (frame[names] for frame in (tables.train, tables.synthetic, tables.holdout))
+    n = min(len(train), len(synthetic), len(holdout), MAX_ROWS)
+
+    def drawn(frame: pd.DataFrame, seed: int, rows: slice) -> pd.DataFrame:
+        return frame.iloc[drawn_order(row_keys(frame, names), seed)[rows]].reset_index(drop=True)
+
+    seed, first = 2 * tables.seed, slice(n)
+    shuffled = shuffle_columns(drawn(train, seed, slice(-n, None)), np.random.default_rng([tables.seed, 8]))
+    return drawn(train, seed, first), drawn(holdout, seed + 1, first), drawn(synthetic, seed, first), shuffled
+
+
+def repeated_rows(tables: Tables) -> MetricResult:
+    """The share of rows with an equal one in their table: of as many synthetic and training rows, as the share grows
+    with their number. Rows that are equal are one piece of evidence.
+    """
+    names = sorted(tables.schema.learned)
+    if not names:
+        raise NotMeasuredError("the schema has no column that is learned")
+
+    def share(side: Side, n: int) -> Rate:
+        keys = row_keys(getattr(tables, side).iloc[tables.order(side)[:n]], names)
+        _, codes, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        return clustered(counts[codes] > 1, codes)
+
+    n_train = len(tables.train)
+    n, n_fresh = min(n_train, len(tables.synthetic)), min(n_train, len(tables.holdout))
+    train, synthetic = share("train", n), share("synthetic", n)
+    value, low, high = newcombe(synthetic, train)
+    fresh = share("holdout", n_fresh)[0] - share("train", n_fresh)[0]
+    estimate = Estimate(
+        REPEATS, value, n, "lower", low=low, high=high, reference=fresh, floor=share("shuffled", n)[0] - train[0],
+        note=f"Of {n:,} synthetic rows {synthetic[0]:.1%} have an equal one, of as many training rows {train[0]:.1%}.",
+    )  # fmt: skip
+    return MetricResult((estimate,))
 
 
 @dataclass(frozen=True)
@@ -247,130 +351,3 @@ def scores(learned: tuple[np.ndarray, np.ndarray], asked: np.ndarray, categories
         return np.zeros(len(asked))
     model = HistGradientBoostingClassifier(categorical_features=categories, early_stopping=False, random_state=0)
     return np.asarray(model.fit(*learned).decision_function(asked))
-
-
-MAX_ROWS = 5_000  # Rows of each table that are compared at most
-_LEARNS = "the more rows, the better a difference is seen; name 'joint.c2st.excess'"
-METRICS = (
-    Metric("joint.c2st.auc", "lower", "Told from real rows, AUC", "How well gradient boosting tells synthetic rows "
-           "from held-out ones by their values, digits and differences (C2ST); 0.5 is a coin.", describes=_LEARNS,
-           key=True),
-    Metric("joint.c2st.excess", "lower", "Told from real rows beyond noise",
-           "The same AUC minus that of training rows against held-out ones.", counted=THREE),
-)  # fmt: skip
-
-NAMES = tuple(metric.name for metric in METRICS)
-TWICE = 2.0
-"""Factor of cross-fitting on the variance of an area under the curve.
-
-The difference between two parts of the rows counts where one is learned from and the other scored, and once more where
-it is the other way round. For the area of a linear score under no difference between the tables the factor is 2; in
-simulations with boosting it is 1.6 to 2.2 on some hundred rows, and falls towards 1, the value of LeDell et al., where
-rows are many and the difference is large. Intervals are on the wide side there.
-"""
-
-
-def measure(tables: Tables) -> MetricResult:
-    """The area under the curve of a classifier, and its excess over that of real rows against real ones."""
-    schema, (train, fresh, synthetic, shuffled) = tables.schema, sampled_rows(tables)
-    sides = (fresh, synthetic, train, shuffled)
-    units = [np.asarray(pd.factorize(entity_codes(rows, schema))[0]) for rows in sides]
-    if min(int(unit.max()) + 1 for unit in units[:3]) < MIN_UNITS:
-        why = f"it needs at least {MIN_UNITS} rows (or entities) of each table"
-        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in NAMES))
-    codes, categories = coded(sides, schema, left_of_rows(sides, tables))
-    # Of shuffled columns one fold is enough: their number is a landmark, and has no interval.
-    offered, real, floor = (
-        skill((codes[0], units[0]), (code, unit), categories, n_folds)
-        for code, unit, n_folds in zip(codes[1:], units[1:], (N_FOLDS, N_FOLDS, 1), strict=True)
-    )
-    note = (
-        "0.5 is a coin." if len(categories) else "All rows of all tables are equal: there is nothing to tell them by."
-    )
-    if schema.unlearned:
-        note = f"Without the columns {listed(schema.unlearned)}. {note}"
-    n, excess = len(train), offered.auc - real.auc
-    low, high = _around(offered.auc, (0.0, 1.0), (offered.losses, units[0]), (offered.wins, units[1]))
-    auc = Estimate(NAMES[0], offered.auc, n, "lower", (), low, high, real.auc, floor.auc, note)
-    parts = ((offered.losses - real.losses, units[0]), (offered.wins, units[1]), (real.wins, units[2]))
-    low, high = _around(excess, (-1.0, 1.0), *parts)
-    note = "The AUC minus that of training rows."
-    return MetricResult((auc, Estimate(NAMES[1], excess, n, "lower", (), low, high, 0.0, floor.auc - real.auc, note)))
-
-
-def _around(value: float, bounds: tuple[float, float], *parts: tuple[np.ndarray, np.ndarray]) -> tuple[float, float]:
-    """The interval of an area, or of a difference of two, from what each row adds to it and the unit of each."""
-    variance = 0.0
-    for added, units in parts:
-        sums = np.bincount(units, added)
-        variance += float(sums @ sums) / len(added) ** 2 * len(sums) / (len(sums) - 1)
-    half = float(special.ndtri(1 - (1 - LEVEL) / 2)) * float(np.sqrt(TWICE * variance))
-    return max(value - half, bounds[0]), min(value + half, bounds[1])
-
-
-def sampled_rows(tables: Tables) -> tuple[pd.DataFrame, ...]:
-    """Equally many training rows, rows of the holdout, synthetic rows and training rows with each column shuffled, by
-    the seed of an evaluation; they do not depend on the order of rows or columns. *Sensitive*.
-
-    Synthetic and training rows are drawn by one seed: a table that equals train gives the sample that train gives.
-    Shuffled rows are made of training rows that are not in the sample, as far as there are any.
-    """
-    schema, seed = tables.schema, tables.seed
-    n = min(len(tables.train), len(tables.synthetic), len(tables.fresh) + len(tables.control), MAX_ROWS)
-    order = drawn_order(_keys(tables.train, schema), 2 * seed)
-    shuffled = shuffle_columns(_rows(tables.train, order[-n:], schema), np.random.default_rng([seed, 8]))
-    synthetic = _rows(tables.synthetic, drawn_order(_keys(tables.synthetic, schema), 2 * seed)[:n], schema)
-    return _rows(tables.train, order[:n], schema), _fresh(tables, n), synthetic, shuffled
-
-
-def _columns(schema: Schema) -> list[str]:
-    return sorted({*schema.learned, *([schema.entity] if schema.entity is not None else [])})
-
-
-def _keys(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """A key for each row, equal for equal rows of one entity; shape (len(frame),), uint64."""
-    return row_keys(frame, _columns(schema))
-
-
-def _rows(frame: pd.DataFrame, positions: np.ndarray, schema: Schema) -> pd.DataFrame:
-    """The rows at some positions; columns in the order of their names."""
-    return pd.DataFrame({name: frame[name].take(positions).reset_index(drop=True) for name in _columns(schema)})
-
-
-def _fresh(tables: Tables, n: int) -> pd.DataFrame:
-    """A sample of the holdout, whose two parts are never joined as a whole."""
-    schema, parts = tables.schema, (tables.fresh, tables.control)
-    order = drawn_order(np.concatenate([_keys(part, schema) for part in parts]), 2 * tables.seed + 1)[:n]
-    second = order >= len(parts[0])
-    taken = [_rows(parts[0], order[~second], schema), _rows(parts[1], order[second] - len(parts[0]), schema)]
-    rank = np.argsort(np.r_[np.flatnonzero(~second), np.flatnonzero(second)])
-    return pd.concat(taken, ignore_index=True).take(rank).reset_index(drop=True)
-
-
-REPEATS = "joint.repeats.excess"
-REPEAT_METRICS = (
-    Metric(REPEATS, "lower", "Repeated rows beyond real",
-           "Share of synthetic rows that stand in the table more than once, minus that among as many training rows.",
-           counted=KEPT),
-)  # fmt: skip
-
-
-def repeated_rows(tables: Tables) -> MetricResult:
-    """The share of rows with an equal one in their table: of as many synthetic and training rows, as the share grows
-    with their number. Rows that are equal are one piece of evidence.
-    """
-
-    def share(side: Side, n: int) -> Rate:
-        keys = row_keys(getattr(tables, side).iloc[tables.order(side)[:n]], sorted(tables.schema.learned))
-        _, codes, counts = np.unique(keys, return_inverse=True, return_counts=True)
-        return clustered(counts[codes] > 1, codes)
-
-    n_train = len(tables.train)
-    n, n_fresh = min(n_train, len(tables.synthetic)), min(n_train, len(tables.holdout))
-    train, synthetic = share("train", n), share("synthetic", n)
-    value, low, high = newcombe(synthetic, train)
-    fresh = share("holdout", n_fresh)[0] - share("train", n_fresh)[0]
-    return Estimate(
-        REPEATS, value, n, "lower", low=low, high=high, reference=fresh, floor=share("shuffled", n)[0] - train[0],
-        note=f"Of {n:,} synthetic rows {synthetic[0]:.1%} have an equal one, of as many training rows {train[0]:.1%}.",
-    )  # fmt: skip

@@ -1,4 +1,10 @@
-"""Groups of rows: k-means learned on synthetic rows, scored by the share of control rows' spread that it explains."""
+"""Groups of rows: k-means learned on synthetic rows, scored by the share of control rows' spread that it explains.
+
+Rows are points by public facts wherever the schema declares these, and alike for all tables (`GroupSpace`). Two
+categories are as far apart as the two ends of a number's bounds; missing and unknown values are levels, too.
+
+Source: Lloyd 1982; Arthur & Vassilvitskii 2007 (k-means++).
+"""
 
 import warnings
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ SCHEMA = build_schema(
     }
 )
 SHARES = {"a": 0.6, "b": 0.25, "c": 0.15}
-LIMITS = {name: next(r for r in load_policy(name).rules if r.measure == dependence.NAME) for name in shipped()}
+LIMITS = {name: next(r for r in load_policy(name).rules if r.measure == dependence.WITHIN) for name in shipped()}
 
 
 def rows(n: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -52,7 +52,7 @@ def coded(synthetic: pd.DataFrame, seed: int = 0, n: int = 2_000) -> EncodedSamp
 
 
 def measured(synthetic: pd.DataFrame, seed: int = 0) -> Estimate:
-    result = dependence.measure(coded(synthetic, seed), SCHEMA.target)
+    result = dependence.within_groups(coded(synthetic, seed), SCHEMA.target)
     assert isinstance(result, Estimate)
     return result
 
@@ -63,7 +63,7 @@ def test_a_relation_turned_round_in_one_group_breaks_the_rule_and_on_average_it_
     result = measured(bad)
     assert all(rule.fails_beyond is not None and result.low > rule.fails_beyond for rule in LIMITS.values()), result
     assert f"'z' where 'group' is '{group}'" in result.note
-    (overall, _) = dependence.measure(coded(bad))
+    (overall, _) = dependence.over_all_rows(coded(bad))
     assert isinstance(overall, Estimate) and overall.value < 0.9
 
 
@@ -94,7 +94,7 @@ def test_two_labels_that_were_exchanged_in_all_rows_break_the_rule(tables_of: Ca
     swapped = fresh.assign(kind=fresh["kind"].map(lambda kind: {"c": "d", "d": "c"}.get(kind, kind)))
     for rows_, is_swapped in ((fresh, False), (swapped, True)):
         drawn = tables_of(train, holdout, rows_, schema)
-        result = dependence.measure(EncodedSamples.of(drawn, Samples.draw(drawn).whole(), together=4), None)
+        result = dependence.within_groups(EncodedSamples.of(drawn, Samples.draw(drawn).whole(), together=4), None)
         assert isinstance(result, Estimate) and result.low is not None
         assert all((result.low > (rule.fails_beyond or 0.0)) == is_swapped for rule in LIMITS.values()), result
         assert not is_swapped or "of 'kind'" in result.note
