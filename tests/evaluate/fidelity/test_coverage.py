@@ -64,12 +64,12 @@ def simulated(tables: Iterator[Tables], measures: Iterable[str] = MEASURES) -> F
 
 @pytest.fixture(scope="module")
 def few(draw: Draw) -> Found:
-    return simulated((draw(i, 1_000, 400) for i in range(20)))
+    return simulated(draw(i, 1_000, 400) for i in range(20))
 
 
 @pytest.fixture(scope="module")
 def thousand(draw: Draw) -> Found:
-    return simulated((draw(i, 1_000, 400) for i in range(1_000)))
+    return simulated(draw(i, 1_000, 400) for i in range(1_000))
 
 
 def coverage(estimates: list[Estimate]) -> float:
