@@ -24,21 +24,17 @@ class Released(Record):
     """One published number."""
 
     measure: str
-    """Its name, one of `MEASURES`."""
     value: float
     """The number, held within its range."""
     low: float
     """Lower end of the 95% interval for the noise."""
     high: float
-    """Upper end."""
     drawn: tuple[int, ...]
     """The noisy whole numbers that it is made of, as they were drawn: they may be negative."""
     counts: str
-    """What the drawn numbers count, in words."""
     what: str
     """The event of the statement that paid for it."""
     sigma: float
-    """Of the noise in each drawn number."""
     sensitivity: int
     """How far one unit moves them together, in L2."""
     epsilon: float
@@ -46,7 +42,6 @@ class Released(Record):
     of draws that other numbers show, too.
     """
     subject: tuple[str, ...] = ()
-    """The columns it is about; empty for the whole table."""
     denominator: int | None = None
     """What they are divided by; `None` where they are not. Noisy or declared, never an exact count."""
     expected: float | None = None
@@ -54,7 +49,6 @@ class Released(Record):
     `None` where that makes no sense.
     """
     mechanism: Literal["discrete Gaussian"] = "discrete Gaussian"
-    """How it was released."""
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES or not -math.inf < self.low <= self.value <= self.high < math.inf:
@@ -89,7 +83,6 @@ class ComposedClaim(Record):
     delta: Annotated[float, Field(ge=0, lt=1)]
     """The largest of any of them, or twice what mechanisms have themselves where that is more."""
     n_fits: Annotated[int, Field(ge=1)]
-    """Releases."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +90,10 @@ class SweepEntry(Record):
     """One point of a sweep."""
 
     label: str
-    """The candidate's name."""
     generator: str
-    """Its label in the job."""
     epsilon: Loss | None
     """As the job asks for it; `None`: no formal guarantee."""
     seed: Count
-    """Tells repeated fits apart."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +105,6 @@ class SweepRecord(Record):
     composed: ComposedClaim | None
     """Claim of all its private fits; `None` where it has none."""
     points: tuple[SweepEntry, ...]
-    """Its candidates."""
 
 
 @dataclass(frozen=True)
@@ -123,19 +112,13 @@ class LedgerStanding(Record):
     """The standing of a dataset in its ledger, after all that a run drew."""
 
     dataset: str
-    """Its declared name."""
     unit: str
-    """Of privacy."""
     reserved_epsilon: Mapping[str, Loss]
     """By label, of each release."""
     spent_epsilon: Loss
-    """Of all releases."""
     left_epsilon: Loss
-    """Below the total."""
     total_epsilon: Loss
-    """That releases may come to."""
     total_delta: Loss
-    """The delta of all of them."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +128,7 @@ class EvaluationCounts(Record):
     evaluations: Annotated[int, Field(ge=1)]
     """Runs, evaluations and comparisons, this one included."""
     tables: Count
-    """Synthetic tables that were measured in them."""
     since: str
-    """The day of the first, as ISO 8601 has it."""
 
 
 @dataclass(frozen=True)
@@ -163,15 +144,11 @@ class PublishedNumbers(Record):
     """Numbers that were released about a table."""
 
     table: str
-    """The candidate's name."""
     numbers: tuple[Released, ...]
-    """As they were released."""
     statement: PrivacyStatement
-    """Of the numbers."""
     together: PrivacyStatement
     """Of table and numbers; of a sweep, of all its private fits and the numbers."""
     n_fits: Annotated[int, Field(ge=1)]
-    """Private fits that `together` holds."""
     every: ComposedClaim | None
     """Claim of all private fits of the job and the numbers; `None` where that is no more."""
 
@@ -183,23 +160,18 @@ class Provenance(Record):
     __repr__ = brief_repr
 
     run_id: str | None = None
-    """Tells this run from others."""
     evaluated_at: str | None = None
     """The moment, in UTC as ISO 8601 has it."""
     job: str | None = None
-    """The job's title."""
     release: str | None = None
     """The candidate that the job names for release."""
     seed: Count | None = None
-    """Of every draw."""
     split: str | None = None
     """The way in which the two sides came about; `None` where they were given."""
     warnings: tuple[str, ...] = ()
     """*Sensitive*. Sentences that were said before and during the work; some are read off real rows."""
     ledger: LedgerStanding | None = None
-    """Its standing after all that the run drew."""
     sweep: SweepRecord | None = None
-    """Its points, and whether any may be released."""
     composed: ComposedClaim | None = None
     """Claim of all private fits, and of the numbers published beside them; `None` where there are not two."""
     both_tables: Mapping[str, ComposedClaim] = field(default_factory=dict)
@@ -209,16 +181,10 @@ class Provenance(Record):
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     """Keyed, of the real table and its sides."""
     job_sha256: str | None = None
-    """Hash of the job file."""
     schema_sha256: str | None = None
-    """Hash of the schema file."""
     policy_sha256: str | None = None
-    """Hash of the policy file."""
     waivers_sha256: str | None = None
-    """Hash of the waivers file."""
     files_sha256: Mapping[str, str] = field(default_factory=dict)
     """Hashes of synthetic tables and models, by name."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Of what was installed."""
     released_numbers: PublishedNumbers | None = None
-    """Numbers that were released about a table."""

@@ -49,7 +49,6 @@ class GeneratorRecord(Record):
     name: str
     """In the registry, or of a vendor."""
     parameters: Mapping[str, JsonValue] = field(default_factory=dict)
-    """As the job gives them, by name."""
 
     @classmethod
     def of(cls, name: str, parameters: Mapping[str, object]) -> "GeneratorRecord":
@@ -69,9 +68,7 @@ class Expectation(Record):
     column: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """Mean total variation of a column that noise adds."""
     tree: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """The same of a small pair of columns."""
     pair: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """The same of a typical pair."""
     n_rows: Count | None = None
     """Training rows that this rests on."""
 
