@@ -102,7 +102,7 @@ class Metric:
     spoiled_by: tuple[str, ...] = ()
     """Cases of self-tests that must fail by it, beside those that `evaluate.gate.checks` knows by its name."""
     sampled: Literal["", "copied", "counted"] = ""
-    """What a sample of a large table shows of it (`evaluate.sample_notes`)."""
+    """What a sample of a large table shows of it (`evaluate.engine.on_samples`)."""
     bounded: bool = False
     """Whether it is a rate or an area of a test of who is in the table, which a privacy claim limits."""
     never_waived: str = ""

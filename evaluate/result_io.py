@@ -311,7 +311,15 @@ def evaluation_from(text: str) -> Evaluation:
         )
     content.pop("notice", None)
     try:
-        return _consistent(_typed(content))
+        evaluation = adapter().validate_json(json.dumps(content))
+        if plain_content(evaluation) != content:  # every key is there, and every value of its type
+            raise _DamagedError("a key is missing, or a value is not written as it should be")
+        _unique("a candidate", (each.name for each in evaluation.candidates))
+        _unique("a self-test", (each.case for each in evaluation.self_tests))
+        tested = (test.candidate for test in evaluation.self_tests if test.candidate is not None)
+        for candidate in (*evaluation.candidates, *tested):
+            _check(candidate)
+        return evaluation
     except _DamagedError as damage:
         raise _damaged(str(damage)) from None
     except ValidationError as error:
@@ -327,24 +335,6 @@ class _DamagedError(ValueError):
 def _damaged(why: str) -> EvaluationError:
     remedy = "compare again" if why.startswith("ranking") else "evaluate again"
     return EvaluationError(f"the evaluation is damaged ({why}); {remedy}")
-
-
-def _typed(content: dict[str, Any]) -> Evaluation:
-    """The content as an evaluation that would be written alike: every key there, and every value of its type."""
-    evaluation = adapter().validate_json(json.dumps(content))
-    if plain_content(evaluation) != content:
-        raise _DamagedError("a key is missing, or a value is not written as it should be")
-    return evaluation
-
-
-def _consistent(evaluation: Evaluation) -> Evaluation:
-    """The evaluation, once it says nothing twice and contradicts itself nowhere."""
-    _unique("a candidate", (each.name for each in evaluation.candidates))
-    _unique("a self-test", (each.case for each in evaluation.self_tests))
-    tested = (test.candidate for test in evaluation.self_tests if test.candidate is not None)
-    for candidate in (*evaluation.candidates, *tested):
-        _check(candidate)
-    return evaluation
 
 
 def _unique(what: str, keys: Iterable[Hashable]) -> None:
@@ -367,11 +357,8 @@ def _check(candidate: Candidate) -> None:
         if known is not None and number.direction != known.direction:
             raise _DamagedError("a number is better the other way")
         slack = ROUNDING * (1 + abs(number.value))
-        if (
-            number.low is not None
-            and number.high is not None
-            and not number.low - slack <= number.value <= number.high + slack
-        ):
+        low, high = (number.value, number.value) if number.low is None else number.interval
+        if not low - slack <= number.value <= high + slack:
             raise _DamagedError("a number lies outside its interval")
         least, most = (-math.inf, math.inf) if known is None else known.range
         numbers = (number.value, number.low, number.high, number.reference, number.floor, number.detectable)

@@ -210,11 +210,19 @@ class Real(_Sides):
 
     def beside(self, synthetic: Any, statement: PrivacyStatement | None = None) -> "Tables":
         """These rows and a synthetic table, whatever it comes from; what is kept of real rows is shared by all."""
-        rows, table = _offered(synthetic, self.schema, self.declared)
+        table = None
+        if isinstance(synthetic, Rows):
+            rows = synthetic
+        else:
+            with _naming("synthetic"):
+                table = TranslatedTable(Table.of(synthetic), self.schema)  # values in another form are translated
+                rows = Rows.from_chunks(table.chunks(self.declared), self.declared)
         if len(rows) < MIN_SYNTHETIC_ROWS:
             raise EvaluationError(f"a synthetic table needs at least {MIN_SYNTHETIC_ROWS} rows; sample more")
         # Validity asks for what the schema declares, the rest for what real rows hold.
-        fitted = rows if self.schema is self.declared else _read(table or rows, self.schema)
+        fitted, schema = rows, self.schema
+        if schema is not self.declared:
+            fitted = Rows.of(rows, schema) if table is None else Rows.from_chunks(table.chunks(schema), schema)
         hashes = RowHashes.of(fitted.chunks(), self.schema)
         seed = side_seed(self.seed, "synthetic")
         at, frame = draw(fitted, hashes, self.schema, seed, SEARCHED * self.sample_rows)
@@ -285,11 +293,14 @@ class Tables(_Sides):
 
     def order(self, side: Side) -> np.ndarray:
         """Positions of a table's rows in a seeded random order by what they hold: the first n are a sample of n."""
-        seed = side_seed(self.seed, side)
-        if self.schema.entity is None and not self.schema.texts:
-            return self._results_of(side).once(("order", side), lambda: drawn_order(self._keys(side), seed))
-        rows = getattr(self, side)
-        return self._results_of(side).once(("order", side), lambda: seeded_order(rows, self.schema, seed))
+        seed, rows = side_seed(self.seed, side), getattr(self, side)
+
+        def draw_order() -> np.ndarray:
+            if self.schema.entity is None and not self.schema.texts:
+                return drawn_order(self._keys(side), seed)
+            return seeded_order(rows, self.schema, seed)
+
+        return self._results_of(side).once(("order", side), draw_order)
 
     def _results_of(self, side: Side) -> SharedResults:
         return self.kept if side == "synthetic" else self.kept_of_real
@@ -304,21 +315,6 @@ def _tell_clamped(faults: Mapping[Side, CellFaults]) -> None:
     if shown:
         reason = f"values that the proposed schema has no room for were clamped ({', '.join(shown)} of cells)"
         warnings.warn(TableNote(f"{reason}; declare wider bounds and all categories"), stacklevel=4)
-
-
-def _offered(synthetic: Any, schema: Schema, declared: Schema) -> tuple[Rows, TranslatedTable | None]:
-    """All synthetic rows under the declared schema, values in another form translated; rows are taken as they are."""
-    if isinstance(synthetic, Rows):
-        return synthetic, None
-    with _naming("synthetic"):
-        table = TranslatedTable(Table.of(synthetic), schema)
-        return _read(table, declared), table
-
-
-def _read(table: TranslatedTable | Rows, schema: Schema) -> Rows:
-    if isinstance(table, Rows):
-        return Rows.of(table, schema)
-    return Rows.from_chunks(table.chunks(schema), schema)
 
 
 def _unjudged(source: Any, table: TranslatedTable | None, schema: Schema, at: np.ndarray) -> pd.DataFrame:

@@ -59,16 +59,13 @@ class ViolationCounts:
 
 
 class Law(NamedTuple):
-    """A constraint, how many rows break it, and how many of these by a value that cannot be read."""
-
     constraint: Constraint
-    tally: ViolationCounts
-    n_unread: int
+    tally: ViolationCounts  # of rows that break it
     shapes: Sequence[tuple[str, int]]
 
 
 class Judged(NamedTuple):
-    """What breaks the rules: of rows, of each column with the rules that it breaks, and of each constraint."""
+    """What breaks the rules."""
 
     rows: ViolationCounts
     columns: Mapping[str, ViolationCounts]
@@ -103,8 +100,7 @@ def measure(tables: Tables) -> MetricResult:
         constraints.append(_constraint(law, marks))
         laws.append({
             "rule": str(law.constraint), "n": law.tally.n, "n_broken": law.tally.n_broken,
-            "n_unreadable": law.n_unread, "reference": marks[0], "floor": marks[1],
-            "shapes": [{"shape": shape, "n": n} for shape, n in law.shapes],
+            "reference": marks[0], "floor": marks[1], "shapes": [{"shape": shape, "n": n} for shape, n in law.shapes],
         })  # fmt: skip
     figures = {"validity": {"constraints": laws, "columns": wrong}} if laws or wrong else {}
     whole = share("validity.rows", judged.rows, (), " ".join(notes), marks=of_rows)
@@ -215,7 +211,7 @@ def _law(
     if len(positions):
         among = f"among {SHOWN_ROWS:,} of them: " if len(positions) > SHOWN_ROWS else ""
         shown = [(among + shape, n) for shape, n in shapes(rows.take(positions[:SHOWN_ROWS]), constraint, schema)]
-    return Law(constraint, ViolationCounts.of(flags | unread, units), int(unread.sum()), shown), flags | unread
+    return Law(constraint, ViolationCounts.of(flags | unread, units), shown), flags | unread
 
 
 def _misshapen(rows: Rows, schema: Schema, name: str, ranks: np.ndarray | None) -> np.ndarray:
