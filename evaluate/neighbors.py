@@ -1,10 +1,16 @@
-"""Rows of mixed type as points: one space for every distance and every attack.
+"""Rows of mixed type as points, one space for every distance and every attack, and the exact search for nearest rows.
 
 The squared distance of two rows adds up over the learned columns: 1 where categories differ or one value is missing,
 and `RANK_SCALE`^2 times the squared difference of ranks among all real rows. Levels of a column with more than
 `MAX_LEVELS` of them get random directions, so that two different levels are 1 +- 0.2 apart.
 
-Source: Gower 1971, "A general coefficient of similarity and some of its properties".
+Rows are at distance zero if and only if they are equal, which keys decide, not floats. Products in single precision
+find candidates; their distances are computed again in double precision. Gower's differences, by some columns, are added
+up in whole steps, so that equal sums are equal whatever the order of the columns. The pool's own order decides between
+rows that are equally near: attacks hand it over in a seeded random order.
+
+Source: Gower 1971, "A general coefficient of similarity and some of its properties"; Giomi et al. 2023 (2211.10459) for
+attacks by it.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -62,36 +68,39 @@ def space_of(tables: Tables) -> Space:
 
 
 def _space(tables: Tables) -> Space:
-    real = [tables.train, tables.fresh, tables.control]
-    frames, schema = [*real, tables.synthetic], tables.schema
-    keys = [content_hashes(frame, schema) for frame in frames]
+    real, schema = [tables.train, tables.fresh, tables.control], tables.schema
+    frames = [*real, tables.synthetic]
     columns: list[dict[str, np.ndarray]] = [{} for _ in frames]
-    blocks: list[list[np.ndarray]] = [[] for _ in frames]
-    for name in sorted(schema.learned):
-        scale = Scale.of(pd.concat([frame[name] for frame in real], ignore_index=True), schema.columns[name])
-        values = [scale.apply(frame[name]) for frame in frames]
-        for column, block, part, points in zip(columns, blocks, values, _varying(scale, values), strict=True):
+    blocks: list[list[np.ndarray]] = [[np.zeros((len(frame), 0), np.float32)] for frame in frames]
+    for name, values, points in _encoded(frames, real, schema):
+        for column, block, part, coordinates in zip(columns, blocks, values, points, strict=True):
             column[name] = part
-            block.append(points)
-    stacked = [np.hstack([np.zeros((len(k), 0), np.float32), *part]) for k, part in zip(keys, blocks, strict=True)]
-    return Space(*(SpaceRows(*parts) for parts in zip(keys, stacked, columns, strict=True)))
+            block.append(coordinates)
+    keys = (content_hashes(frame, schema) for frame in frames)
+    return Space(*(SpaceRows(*parts) for parts in zip(keys, map(np.hstack, blocks), columns, strict=True)))
 
 
 def embed(frames: list[pd.DataFrame], schema: Schema) -> list[np.ndarray]:
     """Coordinates of every frame, float32, without constant ones; the first gives ranks and levels. *Sensitive*."""
     blocks: list[list[np.ndarray]] = [[np.zeros((len(frame), 0), np.float32)] for frame in frames]
-    for name in sorted(schema.learned):
-        scale = Scale.of(frames[0][name], schema.columns[name])
-        for block, points in zip(blocks, _varying(scale, [scale.apply(frame[name]) for frame in frames]), strict=True):
-            block.append(points)
+    for _, _, points in _encoded(frames, frames[:1], schema):
+        for block, coordinates in zip(blocks, points, strict=True):
+            block.append(coordinates)
     return [np.hstack(block) for block in blocks]
 
 
-def _varying(scale: "Scale", values: list[np.ndarray]) -> list[np.ndarray]:
-    """Coordinates of one column in each table, without those that are the same in all rows of all tables."""
-    points = [scale.points(part) for part in values]
-    varies = np.any([(part != points[0][:1]).any(axis=0) for part in points], axis=0)
-    return [part[:, varies] for part in points]
+def _encoded(
+    frames: list[pd.DataFrame], known: list[pd.DataFrame], schema: Schema
+) -> Iterator[tuple[str, list[np.ndarray], list[np.ndarray]]]:
+    """Codes or ranks of each column in every frame, and its coordinates but those that are the same in all rows. By all
+    `known` rows: train's alone would be spread out by train alone. *Sensitive*.
+    """
+    for name in sorted(schema.learned):
+        scale = Scale.of(pd.concat([frame[name] for frame in known], ignore_index=True), schema.columns[name])
+        values = [scale.apply(frame[name]) for frame in frames]
+        points = [scale.points(part) for part in values]
+        varies = np.any([(part != points[0][:1]).any(axis=0) for part in points], axis=0)
+        yield name, values, [part[:, varies] for part in points]
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,6 @@ class Scale:
 
     @classmethod
     def of(cls, known: pd.Series, column: Any) -> "Scale":
-        """The scale of a column by all real rows (train's would be spread out by train alone). `known`: *Sensitive*."""
         if column.is_categorical:
             return cls(column, levels=pd.Index(known.dropna().unique()).sort_values())
         positions = column.positions(known)

@@ -159,30 +159,25 @@ def coded(
     sides: Sequence[pd.DataFrame], schema: Schema, further: Sequence[np.ndarray] = ()
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Codes (n, d) of every table, made blind to which table a row is from, and which features are categories."""
-    features, categories = [], []
+    features: list[tuple[np.ndarray, bool]] = []
     lines: dict[str, np.ndarray] = {}
     for name in sorted(schema.learned):
         column = schema.columns[name]
-        is_category = column.is_categorical
         if column.is_ordered:
-            known, is_category = pd.Index(column.categories, dtype=object), False
-            made_features = [_cut(np.concatenate([_ranks(side[name], known) for side in sides]))]
-        elif is_category:
-            made_features = [_levels(pd.concat([side[name].astype(object) for side in sides], ignore_index=True))]
+            known = pd.Index(column.categories, dtype=object)
+            features.append((_cut(np.concatenate([_ranks(side[name], known) for side in sides])), False))
+        elif column.is_categorical:
+            values = pd.concat([side[name].astype(object) for side in sides], ignore_index=True)
+            features.append((_levels(values), True))
         else:
             lines[name] = np.concatenate([column.positions(side[name]) for side in sides])
-            made_features = _of_line(lines[name], column)
-        made_features = [codes for codes in made_features if (codes != codes[0]).any()]
-        features += made_features
-        categories += [is_category] * len(made_features)
-    made_features = [_cut(values) for values in (*_between(lines, schema, len(sides[0])), *further)]
-    made_features = [codes for codes in made_features if (codes != codes[0]).any()]
-    features += made_features
-    categories += [False] * len(made_features)
-    n_rows = sum(len(side) for side in sides)
-    stacked = np.column_stack(features) if features else np.zeros((n_rows, 0), dtype=np.uint8)
+            features += [(codes, False) for codes in _of_line(lines[name], column)]
+    features += [(_cut(values), False) for values in (*_between(lines, schema, len(sides[0])), *further)]
+    telling = [(codes, is_category) for codes, is_category in features if (codes != codes[0]).any()]
+    empty = np.zeros((sum(map(len, sides)), 0), dtype=np.uint8)
+    stacked = np.column_stack([empty, *(codes for codes, _ in telling)])
     ends = np.cumsum([len(side) for side in sides])[:-1]
-    return np.split(stacked, ends), np.array(categories, dtype=bool)
+    return np.split(stacked, ends), np.array([is_category for _, is_category in telling], dtype=bool)
 
 
 def _levels(values: pd.Series) -> np.ndarray:
