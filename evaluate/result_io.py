@@ -366,47 +366,15 @@ def _check(candidate: Candidate) -> None:
             raise _DamagedError(f"{number.measure} lies beyond {least:g} to {most:g}")
 
 
-_ONCE = ("candidates", "estimates", "self_tests")  # Lists that hold nothing twice
-_EITHER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "SelfTest": (
-        {"candidate": {"type": "null"}, "absent": {"minLength": 1}},
-        {"candidate": {"type": "object"}, "absent": {"const": ""}},
-    ),
-    "Estimate": (
-        {"low": {"type": "null"}, "high": {"type": "null"}},
-        {"low": {"type": "number"}, "high": {"type": "number"}},
-    ),
-}
-"""Keys that go together: a table that was measured or the reason, both ends of an interval or none."""
-
-
 def evaluation_json() -> dict[str, Any]:
     """The JSON Schema of what `Evaluation.to_json` writes: every key is there, and no other."""
     schema = adapter().json_schema()
-    definitions = schema.pop("$defs")
-    stated = definitions["PrivacyStatement"]["properties"]
-    for name in ("epsilon", "epsilon_rdp"):
-        stated[name]["exclusiveMinimum"] = 0
-    stated["delta"].update(minimum=0, exclusiveMaximum=1)
-    for name, base in (("Audit", "AuditPart"), ("CountedAttempts", "EvaluationCounts")):
-        definitions[name]["properties"] |= definitions[base]["properties"]  # explained where they are declared
-    for name, definition in {**definitions, "Evaluation": schema}.items():
-        if "properties" in definition:
-            definition["required"] = list(definition["properties"])
-            definition["description"] = " ".join(definition["description"].partition("\n\n")[0].split())
-        for key, value in definition.get("properties", {}).items():
-            value.pop("default", None)
-            if key in _ONCE:
-                value["uniqueItems"] = True
-        if name in _EITHER:
-            definition["oneOf"] = [{"properties": case} for case in _EITHER[name]]
-    head = {
-        "schema_version": {
-            "const": SCHEMA_VERSION,
-            "description": "Version of this file's form; a newer one is refused.",
-        },
+    schema["properties"] = {
+        "schema_version": {"const": SCHEMA_VERSION, "description": "Version of this file's form; no other is read."},
         "notice": {"const": NOTICE, "description": "Whom the file is for."},
+        **schema["properties"],
     }
-    schema["properties"] = {**head, **schema["properties"]}
-    schema["required"] = list(schema["properties"])
-    return {**schema, "$defs": definitions}
+    for each in (schema, *schema["$defs"].values()):
+        if "properties" in each:
+            each["required"] = list(each["properties"])
+    return schema
