@@ -13,9 +13,8 @@ function", eq. 1.1; Lyons 2013, "Distance covariance in metric spaces", for colu
 """
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -303,13 +302,16 @@ class Flags:
         rows from train's, and train's own squares, without what chance adds. On all rows of a group and without one
         part of them; shape (17, 3, k).
         """
-        ties = [_Ties.of(rows, level) for rows in self.rows]
+        inside = [
+            [flags if level is None else flags[np.isin(codes[:, level.column], level.codes)] for codes, flags in rows]
+            for rows in self.rows
+        ]
         result, squares = np.empty((N_GROUPS + 1, 3, len(self.owner))), np.zeros((3, len(self.owner)))
         means = [np.zeros(1)] * 3
-        for replicate, left_out in enumerate((None, *range(N_GROUPS))):
-            train, *others = tables = [tie.without(left_out) * self.roots for tie in ties]
+        for replicate, covariances in enumerate(zip(*map(_covariances, inside), strict=True)):
+            train, *others = tables = [table * self.roots for table in covariances]
             result[replicate] = [_row_squares(tie) for tie in (*(other - train for other in others), train)]
-            if left_out is not None:
+            if replicate > 0:
                 squares = squares + np.array([_row_squares(tie) for tie in tables])
                 means = [mean + tie / N_GROUPS for mean, tie in zip(means, tables, strict=True)]
         # What chance adds, by the jackknife: the mean square of each table around the mean of its replicates.
@@ -321,36 +323,19 @@ def _row_squares(matrix: np.ndarray) -> np.ndarray:
     return np.asarray(np.einsum("ij,ij->i", matrix, matrix))
 
 
-@dataclass(frozen=True, eq=False)
-class _Ties:
-    """Counts and products of flags in one group of rows, by half-sample group."""
-
-    n: np.ndarray  # shape (16,)
-    sums: np.ndarray  # shape (16, k)
-    products: np.ndarray  # shape (16, k, k)
-
-    @classmethod
-    def of(cls, rows: tuple[tuple[np.ndarray, np.ndarray], ...], level: Level | None) -> "_Ties":
-        inside = [
-            flags if level is None else flags[np.isin(codes[:, level.column], level.codes)] for codes, flags in rows
-        ]
-        # Counts below 2^24 are whole in single precision, too.
-        parts = [flags.astype(np.float32) for flags in inside]
-        sums, products = np.array([part.sum(axis=0) for part in inside]), np.array([part.T @ part for part in parts])
-        return cls(np.array([*map(len, parts)]), sums, products)
-
-    def without(self, group: int | None) -> np.ndarray:
-        """The covariances of all flags without the rows of one half-sample group; shape (k, k)."""
-        kept = np.arange(N_GROUPS) != group
-        n, mean = max(int(self.n[kept].sum()), 1), self.sums[kept].sum(axis=0)
-        covariances = self.total.copy() if group is None else self.total - self.products[group]
-        covariances /= n
-        covariances -= np.outer(mean / n, mean / n)
-        return np.asarray(covariances)
-
-    @cached_property
-    def total(self) -> np.ndarray:
-        return np.asarray(self.products.sum(axis=0, dtype=np.float64))
+def _covariances(flags: list[np.ndarray]) -> Iterator[np.ndarray]:
+    """Of flags by half-sample group: in all rows, then without each group in turn; shape (k, k) each."""
+    n, sums = np.array([*map(len, flags)]), np.array([part.sum(axis=0) for part in flags])
+    # Counts below 2^24 are whole in single precision, too.
+    products = np.array([part.T @ part for part in (part.astype(np.float32) for part in flags)])
+    total = products.sum(axis=0, dtype=np.float64)
+    for left_out in (None, *range(N_GROUPS)):
+        kept = np.arange(N_GROUPS) != left_out
+        n_kept, sum_kept = max(int(n[kept].sum()), 1), sums[kept].sum(axis=0)
+        covariances = total.copy() if left_out is None else total - products[left_out]
+        covariances /= n_kept
+        covariances -= np.outer(sum_kept / n_kept, sum_kept / n_kept)
+        yield covariances
 
 
 def _indicators(size: int, is_number: bool) -> np.ndarray:
