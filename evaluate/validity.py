@@ -178,7 +178,14 @@ def _judged(rows: Rows, schema: Schema, seen: Schema, ranks: np.ndarray | None =
     faults, units = CellFaults.of(rows, schema, ranks), np.arange(len(rows))
     if schema.entity is not None:  # a row without one is its own unit
         units = units_of(np.concatenate([entity_hashes(chunk, schema.entity, schema) for chunk in rows.chunks()]))
-    faulty = {name: flags | _misshapen(rows, schema, name, ranks) for name, flags in faults.flags.items()}
+    faulty = dict(faults.flags)
+    for name, column in schema.columns.items():
+        if name in faulty and column.is_personal:
+            ill = np.concatenate([ill_formed(frame[name], column) for frame in rows.frames(name)])
+            faulty[name] = faulty[name] | ill
+            if column.unique:
+                later = np.arange(len(rows)) if ranks is None else ranks
+                faulty[name] |= repeated(rows, (name,), schema, later=later)
     laws = [_law(rows, constraint, seen, faulty, units) for constraint in schema.constraints]
     flags = np.logical_or.reduce([np.zeros(len(rows), dtype=bool), *faulty.values(), *(broken for _, broken in laws)])
     return Judged(
@@ -214,16 +221,6 @@ def _law(
     return Law(constraint, ViolationCounts.of(flags | unread, units), shown), flags | unread
 
 
-def _misshapen(rows: Rows, schema: Schema, name: str, ranks: np.ndarray | None) -> np.ndarray:
-    """Flags of rows of a column of personal data with a value not of its form, or with a repeated unique value."""
-    column: Any = schema.columns[name]
-    if not column.is_personal:
-        return np.zeros(len(rows), dtype=bool)
-    flags = np.concatenate([ill_formed(frame[name], column) for frame in rows.frames(name)])
-    ranks = np.arange(len(rows)) if ranks is None else ranks
-    return np.asarray(flags | repeated(rows, (name,), schema, later=ranks)) if column.unique else flags
-
-
 def _n_values(rows: Rows, name: str) -> int:
     return len(pd.concat([frame[name].drop_duplicates() for frame in rows.frames(name)]).dropna().unique())
 
@@ -255,17 +252,26 @@ _UNITS = ((86_400_000_000, "days"), (3_600_000_000, "hours"), (60_000_000, "minu
 
 def shapes(broken: pd.DataFrame, constraint: Constraint, schema: Schema) -> list[tuple[str, int]]:
     """The most frequent shapes of rows that break a constraint, each with its number of rows; frequent ones first."""
-    of_kind = {
-        Inequality: _orders,
-        FixedCombinations: _combinations,
-        Formula: _results,
-        Unique: _repeats,
-        Steps: _steps,
-    }
     counted: Counter[str] = Counter()
-    for shape, n in of_kind[type(constraint)](broken, constraint, schema) if len(broken) else ():
+    for shape, n in _shapes(broken, constraint, schema) if len(broken) else ():
         counted[shape] += n
     return sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:MOST]
+
+
+def _shapes(broken: pd.DataFrame, constraint: Constraint, schema: Schema) -> Iterator[tuple[str, int]]:
+    match constraint:
+        case Inequality():
+            yield from _orders(broken, constraint, schema)
+        case Formula():
+            yield from _results(broken, constraint, schema)
+        case Steps():
+            yield f"{constraint.column!r} follows a value that it never follows", len(broken)
+        case FixedCombinations():
+            for shape, n in _distinct(broken, constraint.columns, schema):
+                yield f"the combination ({shape}) is not listed", n
+        case Unique():
+            for shape, n in _distinct(broken, constraint.columns, schema):
+                yield f"{n:,} rows hold the same values ({shape})", n
 
 
 def form(text: str) -> str:
@@ -311,16 +317,6 @@ def _distinct(broken: pd.DataFrame, names: Sequence[str], schema: Schema) -> Ite
         yield ", ".join(map(shape, values, names, columns, levels)), n
 
 
-def _combinations(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
-    for shape, n in _distinct(broken, constraint.columns, schema):
-        yield f"the combination ({shape}) is not listed", n
-
-
-def _repeats(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
-    for shape, n in _distinct(broken, constraint.columns, schema):
-        yield f"{n:,} rows hold the same values ({shape})", n
-
-
 def _orders(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
     columns: list[Any] = [schema.columns[name] for name in constraint.columns]
     by_day = compares_days(constraint, schema.columns)
@@ -353,19 +349,13 @@ def _relative(excess: float, extent: float, what: str) -> str | None:
     return f"{_first_digit(100 * excess / extent)}% of {what}" if extent > 0 else f"less than the precision of {what}"
 
 
-def _steps(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
-    yield f"{constraint.column!r} follows a value that it never follows", len(broken)
-
-
 def _results(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
     if constraint.looks_back:
         yield f"{constraint.column!r} is not what its formula gives by the row before", len(broken)
         return
     column: Any = schema.columns[constraint.column]
-    exact, stated = (
-        exact_positions(broken, constraint, column, schema.columns),
-        column.positions(broken[constraint.column]),
-    )
+    exact = exact_positions(broken, constraint, column, schema.columns)
+    stated = column.positions(broken[constraint.column])
     low, high = column.ends
     for is_there, gives, fault in ((False, True, "is missing where its formula gives a value"),
                                    (True, False, "is there where its formula gives no value")):  # fmt: skip
