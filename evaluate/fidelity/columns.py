@@ -185,7 +185,7 @@ def _of_counts(name: str, counts: Four, n: int) -> tuple[list[Estimate | Failure
         f"Chi-square {statistic[0]:.6g} on {degrees} degrees of freedom, p = {p:.3g}; "
         "p measures the number of rows, not quality."
     )
-    effect = Distance(np.array([chi_square(counts[0], other)[1] for other in counts[1:]]), n)
+    effect = Distance.between(lambda train, other: chi_square(train, other)[1], counts, n)
     estimate = effect.plain("columns.chi2", subject=(name,), note=note)
     sizes = [int(part[0].sum()) for part in counts[:2]]
     return [estimate], {"statistic": "V", "value": estimate.value, "n": sizes, "p": p}

@@ -258,6 +258,11 @@ class Distance:
     n_distances: int = 1  # that it is the mean of
     bound: float = 1.0  # the most that it comes to
 
+    @classmethod
+    def between(cls, distance: Callable[[Any, Any], np.ndarray], sides: Sequence[Any], n: int) -> Self:
+        """By the distance of two sides on each replicate, of the four that `Samples.all` has: train is the first."""
+        return cls(np.array([distance(sides[0], other) for other in sides[1:]]), n)
+
     def plain(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "") -> Estimate:
         return self._estimate(
             measure, self.replicates, subject, note,

@@ -77,7 +77,7 @@ def test_two_samples_of_one_source_are_not_told_apart_and_a_worse_table_is(figur
 
 
 def dependence(figures: ReplicatedFigures) -> DependenceLost:
-    result = ranking.measured[SHARE]
+    result = figures.measured[SHARE]
     assert isinstance(result, DependenceLost)
     return result
 
