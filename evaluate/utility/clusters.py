@@ -9,7 +9,7 @@ Source: Lloyd 1982; Arthur & Vassilvitskii 2007 (k-means++).
 import warnings
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -19,8 +19,8 @@ from evaluate.estimate import NotMeasuredError
 from evaluate.metrics import Metric
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
-from evaluate.utility.models import halves, in_one_thread, weightings
-from evaluate.utility.study import FittedModel, Scored
+from evaluate.utility.models import in_one_thread, weightings
+from evaluate.utility.study import FittedModel, Scored, SeededRows
 
 EXPLAINED = "utility.clusters.explained"
 METRICS = (
@@ -125,11 +125,11 @@ class GroupSpace:
 
 
 @dataclass(frozen=True)
-class Points:
-    """Rows as points, in a seeded order. *Sensitive* where the rows are real."""
+class Points(SeededRows):
+    """Rows as points."""
 
     X: sparse.csr_matrix  # shape (n, d)
-    units: np.ndarray  # the entity of each row, or the row itself, numbered from 0 in that order; shape (n,)
+    units: np.ndarray
 
     @classmethod
     def of(cls, frame: pd.DataFrame, space: GroupSpace, tables: Tables, most: int = MAX_POINTS) -> "Points":
@@ -137,20 +137,8 @@ class Points:
         units = pd.factorize(entity_codes(frame, tables.schema)[order])[0]
         return cls(space.apply(frame.iloc[order]), units)
 
-    def __len__(self) -> int:
-        return len(self.units)
-
-    def first(self, n_rows: int) -> "Points":
-        """The first rows of them, which are a sample."""
-        return self.where(np.arange(len(self)) < n_rows)
-
-    def where(self, chosen: np.ndarray) -> "Points":
-        """The rows of a mask of shape (n,)."""
-        return self if chosen.all() else Points(self.X[chosen], pd.factorize(self.units[chosen])[0])
-
-    def halves(self, rng: np.random.Generator) -> "tuple[Points, Points]":
-        first, second = halves(self.units, rng)
-        return self.where(first), self.where(second)
+    def where(self, chosen: np.ndarray) -> Self:
+        return self if chosen.all() else type(self)(self.X[chosen], pd.factorize(self.units[chosen])[0])
 
 
 def k_means(X: sparse.csr_matrix | np.ndarray, seed: int, weights: np.ndarray | None = None) -> np.ndarray:

@@ -18,7 +18,7 @@ the degrees of freedom of the sum; Kaufman, Rosset, Perlich, Stitelman 2012, "Le
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -136,13 +136,33 @@ def public_values(column: Any) -> list[Any] | None:
     return [round(float(value), column.decimals or 0) for value in places]
 
 
+class SeededRows:
+    """Rows in a seeded order, of which the first are a sample. *Sensitive* where they are real."""
+
+    units: np.ndarray  # the entity of each row, or the row itself, numbered from 0 in that order; shape (n,)
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def where(self, chosen: np.ndarray) -> Self:
+        """The rows of a mask of shape (n,)."""
+        raise NotImplementedError
+
+    def first(self, n_rows: int) -> Self:
+        return self if n_rows >= len(self) else self.where(np.arange(len(self)) < n_rows)
+
+    def halves(self, rng: np.random.Generator) -> tuple[Self, Self]:
+        first, second = halves(self.units, rng)
+        return self.where(first), self.where(second)
+
+
 @dataclass(frozen=True)
-class TaskRows:
-    """Rows with their target, in a seeded order. *Sensitive* where the rows are real."""
+class TaskRows(SeededRows):
+    """Rows with their target."""
 
     rows: pd.DataFrame  # shape (n, columns)
     truth: np.ndarray  # class codes or numbers, shape (n,), never NaN
-    units: np.ndarray  # the entity of each row, or the row itself, numbered from 0 in a seeded order; shape (n,)
+    units: np.ndarray
 
     @classmethod
     def of(cls, frame: pd.DataFrame, task: Task, tables: Tables) -> "TaskRows":
@@ -155,17 +175,9 @@ class TaskRows:
         levels = {n: as_levels(rows[n]) for n in predictors(tables.schema) if tables.schema.columns[n].is_categorical}
         return cls(rows.assign(**levels), truth[order], units)
 
-    def first(self, n_rows: int) -> "TaskRows":
-        """The first rows of them, which are a sample."""
-        return self if n_rows >= len(self.truth) else self._where(np.arange(len(self.truth)) < n_rows)
-
-    def halves(self, rng: np.random.Generator) -> "tuple[TaskRows, TaskRows]":
-        first, second = halves(self.units, rng)
-        return self._where(first), self._where(second)
-
-    def _where(self, chosen: np.ndarray) -> "TaskRows":
+    def where(self, chosen: np.ndarray) -> Self:
         units = pd.factorize(self.units[chosen])[0]
-        return TaskRows(self.rows[chosen].reset_index(drop=True), self.truth[chosen], units)
+        return type(self)(self.rows[chosen].reset_index(drop=True), self.truth[chosen], units)
 
 
 LIMIT = 0.99  # Of the score of one column alone, ROC AUC or R2
@@ -376,7 +388,7 @@ def _study(tables: Tables, forms: Sequence[Form]) -> Study:
     if len(np.unique(test.truth)) < 2:
         raise NotMeasuredError("the target does not vary among the control rows")
     sides = _sides(task, tables)
-    if any(len(side.truth) == 0 for side in sides.values()):
+    if any(len(side) == 0 for side in sides.values()):
         raise NotMeasuredError("a table has no row with a target that occurs in real rows")
     models: dict[str, Models] = {form: _models(form, task, sides, test, tables) for form in forms}
     return Study(models, tuple(weightings(test.units, tables.seed)), task, tables.schema, test, sides)
@@ -400,14 +412,14 @@ def _sides(task: Task, tables: Tables) -> dict[str, TaskRows]:
     synthetic, train, fresh, shuffled = (
         TaskRows.of(frame, task, tables) for frame in (tables.synthetic, tables.train, tables.fresh, tables.shuffled)
     )
-    n_rows = min(len(synthetic.truth), len(train.truth))
+    n_rows = min(len(synthetic), len(train))
     fresh = fresh.first(n_rows)
-    sides = (synthetic.first(n_rows), train.first(n_rows), fresh, train.first(len(fresh.truth)), shuffled.first(n_rows))
+    sides = (synthetic.first(n_rows), train.first(n_rows), fresh, train.first(len(fresh)), shuffled.first(n_rows))
     return dict(zip(SIDES, sides, strict=True))
 
 
 def _models(form: Form, task: Task, sides: Mapping[str, TaskRows], test: TaskRows, tables: Tables) -> Models:
-    n_splits = N_SPLITS[form][len(sides["tstr"].truth) > MANY_ROWS]
+    n_splits = N_SPLITS[form][len(sides["tstr"]) > MANY_ROWS]
     if form == "boosting" and (len(task.classes) > 2 or task.left_out):
         n_splits = min(n_splits, LEAST_SPLITS)
     schema = task.seen(tables.schema)
@@ -428,6 +440,6 @@ def _models(form: Form, task: Task, sides: Mapping[str, TaskRows], test: TaskRow
     learned = {}
     for name, side in sides.items():
         kept = tables.kept if name == "tstr" else tables.kept_of_real
-        key = ("study", task.left_out, form, name, len(side.truth), n_splits)
+        key = ("study", task.left_out, form, name, len(side), n_splits)
         learned[name] = kept.once(key, partial(learn, side, n_splits if name in COMPARED else 0))
     return learned
