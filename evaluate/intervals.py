@@ -258,14 +258,4 @@ def letters(names: Sequence[str], apart: Iterable[tuple[str, str]]) -> dict[str,
         groups = [group for group in every if not any(group < other for other in every)]
     position = {name: at for at, name in enumerate(names)}
     groups.sort(key=lambda group: sorted(position[name] for name in group))
-    return {name: "".join(_letter(at) for at, group in enumerate(groups) if name in group) for name in names}
-
-
-def _letter(index: int) -> str:
-    """Letters a to z, then a2 to z2, and so on.
-
-    >>> _letter(0), _letter(27)
-    ('a', 'b2')
-    """
-    turn, letter = divmod(index, 26)
-    return chr(ord("a") + letter) + (str(turn + 1) if turn else "")
+    return {name: "".join(chr(ord("a") + at) for at, group in enumerate(groups) if name in group) for name in names}
