@@ -372,14 +372,9 @@ def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Prog
     """Facts about the real table: of all its rows, whether they are at hand or not. `real`: *Sensitive*. Its rows."""
     schema, shift = real.declared, _shift(real, MODULES if measures is None else measures, progress)
     return RealFacts(
-        **real.kept.once("facts", lambda: _row_facts(real)),
-        columns=len(schema.kept),
-        target=schema.target,
-        entity=schema.entity,
-        shift=shift,
-        order=schema.order,
-        texts=schema.texts,
-    )
+        **real.kept.once("facts", lambda: _row_facts(real)), columns=len(schema.kept), target=schema.target,
+        entity=schema.entity, shift=shift, order=schema.order, texts=schema.texts,
+    )  # fmt: skip
 
 
 def _row_facts(real: Real) -> dict[str, Any]:
@@ -392,7 +387,6 @@ def _row_facts(real: Real) -> dict[str, Any]:
         "holdout_rows": len(held_out),
         "duplicates_across": int((train.times(held_out) > 0).sum()),
         "duplicate_share_train": float(counts[counts > 1].sum() / len(train)),
-        **{f"{side}_rows_sampled": whole.n_sampled for side, whole in real.whole.items()},
     }
 
 

@@ -164,10 +164,6 @@ class RealFacts(Record):
     entity: str | None = None
     """The column of the unit of privacy; `None` where that is a row."""
     shift: Shift = field(default_factory=partial(Shift, untested=NOT_HELD))
-    train_rows_sampled: Count | None = None
-    """Rows of train that measures had; `None` where they had all."""
-    holdout_rows_sampled: Count | None = None
-    """The same of the holdout; of halves of one table where nothing was held out."""
     order: str | None = None
     """The column by which rows of an entity follow each other; `None` where they make no history."""
     texts: tuple[str, ...] = ()
