@@ -135,6 +135,8 @@ def residuals(sides: Split, synthetic: pd.DataFrame, noise: Any, n_times: int) -
     for _ in range(n_times):
         numbers = release_numbers(sides, synthetic, schema, Budget(schedule, noise))
         by = {each.measure: each for each in numbers if each.measure != COLUMN}
+        if RIGHT not in by:  # noise that is too loud may leave no held-out row
+            continue
         n_rows = int(by[N_ROWS].value)
         exact = [len(both), *(half_rows([c], [s], n_rows) for c, s in columns), half_rows(*pairs, n_rows), *accuracy]
         drawn = [d for m in (N_ROWS, COLUMN_MEAN, PAIR_MEAN, RIGHT) for d in by[m].drawn]
