@@ -32,32 +32,15 @@ __distribution__ = "understudy-tables"
 """The distribution this package is from: Hugging Face's `evaluate` has the same import name."""
 
 _HOMES = {
-    "Candidate": "evaluate.result",
-    "Estimate": "evaluate.result",
-    "Evaluation": "evaluate.result",
-    "EvaluationError": "evaluate.result",
-    "Failure": "evaluate.result",
-    "EvaluationOptions": "evaluate.options",
-    "Policy": "evaluate.gate.policy",
-    "evaluate": "evaluate.engine",
-    "evaluation_from": "evaluate.result_io",
-    "judge": "evaluate.gate.verdict",
-    "load_policy": "evaluate.gate.policy",
-}
+    **dict.fromkeys(("Candidate", "Estimate", "Evaluation", "EvaluationError", "Failure"), "evaluate.result"),
+    "EvaluationOptions": "evaluate.options", "Policy": "evaluate.gate.policy", "evaluate": "evaluate.engine",
+    "evaluation_from": "evaluate.result_io", "judge": "evaluate.gate.verdict", "load_policy": "evaluate.gate.policy",
+}  # fmt: skip
 
 __all__ = [
-    "Candidate",
-    "Estimate",
-    "Evaluation",
-    "EvaluationError",
-    "EvaluationOptions",
-    "Failure",
-    "Policy",
-    "evaluate",
-    "evaluation_from",
-    "judge",
-    "load_policy",
-]
+    "Candidate", "Estimate", "Evaluation", "EvaluationError", "EvaluationOptions", "Failure", "Policy", "evaluate",
+    "evaluation_from", "judge", "load_policy",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

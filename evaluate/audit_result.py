@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from evaluate.estimate import Estimate, EvaluationError
+from evaluate.estimate import Count, Estimate, EvaluationError, Number, Record, Share
 from evaluate.metrics import Metric
-from evaluate.record import Count, Number, Record, Share
 
 Rate = tuple[Number, Number, Number]  # A share with its interval
 
@@ -54,15 +53,11 @@ class AuditCheck(Record):
     """A check beside the attack."""
 
     what: str
-    """What was checked."""
     looked_at: str
-    """What it saw."""
     would_show: str = ""
-    """The faults that it finds."""
     power: Share | None = None
     """The probability to show half the noise."""
     fault: str | None = None
-    """In words, where there is one."""
     bound: Number = 0.0
     """The epsilon that the fault proves, above the claim; 0 without one."""
 
@@ -88,7 +83,6 @@ class AuditPart(Record):
     false_negatives: Rate
     """"out" where it was in."""
     ran_on: str
-    """The table, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,21 +90,16 @@ class Audit(AuditPart):
     """A claim, the attack on it, and what was checked beside it."""
 
     epsilon: Number
-    """As it is claimed."""
     delta: Number
-    """Of the claim."""
     confidence: Number
-    """Of all bounds together."""
     parts: tuple[AuditPart, ...] = ()
     """Each with its share of the error; empty where all was attacked at once."""
     checks: tuple[AuditCheck, ...] = ()
-    """Beside the attack."""
     covered: tuple[str, ...] = ()
     """Events of the statement that were attacked or checked."""
     not_covered: tuple[str, ...] = ()
     """Events that were not, and what no audit looks at."""
     attacked: Literal["noise", "reports"] = "noise"
-    """The noise, or the reports of respondents."""
 
     @staticmethod
     def of_parts(claim: tuple[float, float], parts: Sequence[AuditPart], confidence: float) -> "Audit":

@@ -32,9 +32,9 @@ import pandas as pd
 
 from evaluate.intervals import LEVEL
 from evaluate.metrics import NOISY, Metric
-from evaluate.released import COLUMN, COLUMN_MEAN, N_ROWS, PAIR_MEAN, RIGHT, Released
+from evaluate.provenance import COLUMN, COLUMN_MEAN, N_ROWS, PAIR_MEAN, RIGHT, Released
 from evaluate.utility.models import Fitted, fit_classes
-from evaluate.utility.task import MAX_CLASSES, MAX_ROWS, public_task
+from evaluate.utility.study import MAX_CLASSES, MAX_ROWS, public_task
 from synth.domain import Attribute, Discretizer
 from synth.domain.discretizer import regroup
 from synth.dp.accounting import epsilon_pld

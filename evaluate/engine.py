@@ -6,22 +6,33 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import wraps
 from inspect import signature
 from types import FrameType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 
-from evaluate.estimate import NO_HOLDOUT
-from evaluate.figures import OURS
+from evaluate.estimate import NO_HOLDOUT, NotMeasuredError
+from evaluate.gate.undecided import SAMPLED, UNSEARCHED
+from evaluate.intervals import clopper_pearson
 from evaluate.metrics import CATALOG, GATEABLE, MODULES, is_ours, measure_of, needs_holdout, numbers_of
 from evaluate.options import EvaluationOptions
 from evaluate.real_facts import RealFacts, Shift
-from evaluate.result import UNASKED, Candidate, Evaluation, EvaluationError, Failure, GeneratorRecord, SelfTest
+from evaluate.result import (
+    UNASKED,
+    Candidate,
+    Estimate,
+    Evaluation,
+    EvaluationError,
+    Failure,
+    GeneratorRecord,
+    SelfTest,
+)
+from evaluate.result_io import OURS
+from evaluate.sampling import Side
 from evaluate.self_tests import self_tests_of
 from evaluate.tables import MetricResult, Real, Tables
-from evaluate.validity.validity import unjudged
+from evaluate.validity import unjudged
 from synth.dp.statement import PrivacyStatement
 from synth.errors import PlaceError, UnderstudyError, nearest
 from synth.progress import Progress, quiet, shown
@@ -38,12 +49,8 @@ class OutOfTimeError(BaseException):
 
 @contextmanager
 def deadline(limit_s: float | None) -> Iterator[None]:
-    """Run a block for so long at most.
-
-    It takes the alarm clock of the process, so it works in the main thread only; elsewhere, and where the system has no
-    such clock, the block runs to its end. An alarm that was set before is set again afterwards.
-
-    Once the alarm has rung, whatever the block ends in is what a library made of that: an error, or half a result.
+    """Run a block for so long at most, by the alarm clock of the process: in the main thread only; elsewhere, and where
+    the system has no such clock, the block runs to its end. An alarm that was set before is set again afterwards.
     """
     alarm = getattr(signal, "SIGALRM", None)
     if limit_s is None or alarm is None or threading.current_thread() is not threading.main_thread():
@@ -65,7 +72,7 @@ def deadline(limit_s: float | None) -> Iterator[None]:
         finally:
             over = True
     except BaseException:
-        if not rang:
+        if not rang:  # else it is what a library made of the alarm
             raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
@@ -76,29 +83,9 @@ def deadline(limit_s: float | None) -> Iterator[None]:
         raise OutOfTimeError
 
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _in_order(work: Callable[P, T]) -> Callable[P, T]:
-    """The function, called as it is declared; another call is answered by a sentence that says what was meant."""
-    declared = signature(work)
-
-    @wraps(work)
-    def called(*tables: P.args, **settings: P.kwargs) -> T:
-        try:
-            declared.bind(*tables, **settings)
-        except TypeError as error:
-            raise TypeError(
-                f"{work.__name__}(real, synthetic, *, holdout=None, schema=None, ...) takes the real rows that the "
-                f"generator saw first, then the synthetic table, and all else by its name: {error}"
-            ) from None
-        return work(*tables, **settings)
-
-    return called
-
-
-@_in_order
 def evaluate(  # noqa: PLR0913 (the front door)
     real: Any,
     synthetic: Any,
@@ -263,14 +250,14 @@ def measure_candidate(
         runs[measure] = _run(measure, tables, time_limit_s)
     progress(f"measure {name}", 1.0)
     results = [result for result, _ in runs.values()]
-    skipped = [_failures(m, "skipped", UNASKED) for m in MODULES if m not in runs]
+    results += [MetricResult(failures=_failures(each, "skipped", UNASKED)) for each in MODULES if each not in runs]
     figures: dict[str, Any] = {}
-    for key, figure in (item for outcome in results for item in outcome.figures.items()):
-        figures.setdefault(key, figure)  # ours come first
+    for result in reversed(results):  # ours come first
+        figures |= result.figures
     return Candidate(
         name=name,
-        estimates=(*unjudged(tables), *(estimate for outcome in results for estimate in outcome.estimates)),
-        failures=tuple(f for failures in (*(outcome.failures for outcome in results), *skipped) for f in failures),
+        estimates=(*unjudged(tables), *(estimate for result in results for estimate in result.estimates)),
+        failures=tuple(failure for result in results for failure in result.failures),
         figures=figures,
         statement=statement,
         generator=generator,
@@ -279,8 +266,6 @@ def measure_candidate(
 
 
 def _run(measure: str, tables: Tables, time_limit_s: float | None) -> tuple[MetricResult, float]:
-    from evaluate.sample_notes import on_samples  # it knows measures, which are slow to import
-
     needed = (CATALOG[name].needs for name in numbers_of(measure))
     blind = not tables.held_out and needs_holdout(measure) and all(getattr(tables.schema, n) for n in needed if n)
     seeing = {name for name in numbers_of(measure) if CATALOG[name].without_holdout}
@@ -302,9 +287,19 @@ def _without_holdout(measure: str, result: MetricResult, seeing: Collection[str]
 def isolated(
     measure: str, work: Callable[[], MetricResult], time_limit_s: float | None
 ) -> tuple[MetricResult, float]:  # fmt: skip
-    """The result of a measure, with errors turned into failures, and its wall seconds."""
+    """The result of a measure, and its wall seconds. Errors become failures of each number that it would have given,
+    and so does a result that no evaluation may hold.
+    """
     result, seconds = attempted(measure, work, time_limit_s)
-    return _result(measure, result), seconds
+    if isinstance(result, MetricResult):
+        fault = _fault(measure, result)
+        if not fault:
+            return result, seconds
+        result = Failure(measure, "failed", fault)
+    elif not isinstance(result, Failure):
+        result = Failure(measure, "failed", "it gave no result")
+    names = None if result.reason in ("failed", "timed out") else numbers_of(measure)
+    return MetricResult(failures=_failures(measure, result.reason, result.message, names)), seconds
 
 
 def attempted(name: str, work: Callable[[], T], time_limit_s: float | None = None) -> tuple[T | Failure, float]:
@@ -320,6 +315,8 @@ def attempted(name: str, work: Callable[[], T], time_limit_s: float | None = Non
         late = True
     except PlaceError:
         raise
+    except NotMeasuredError as why:
+        result = Failure(name, why.reason, str(why))
     except UnderstudyError as error:  # by contract such a message holds no cell value
         result = Failure(name, "failed", str(error))
     except (Exception, SystemExit) as error:
@@ -330,18 +327,6 @@ def attempted(name: str, work: Callable[[], T], time_limit_s: float | None = Non
     if late:
         result = Failure(name, "timed out", f"it did not end within the {time_limit_s=:g} that was asked for")
     return result, time.monotonic() - began
-
-
-def _result(measure: str, result: MetricResult | Failure) -> MetricResult:
-    """The result of a measure; failures stand for each number. What the reader of evaluations refuses, is refused."""
-    if isinstance(result, MetricResult):
-        fault = _fault(measure, result)
-        if not fault:
-            return result
-        result = Failure(measure, "failed", fault)
-    elif not isinstance(result, Failure):
-        result = Failure(measure, "failed", "it gave no result")
-    return MetricResult(failures=_failures(measure, result.reason, result.message))
 
 
 def _fault(measure: str, result: MetricResult) -> str:
@@ -366,9 +351,10 @@ def _fault(measure: str, result: MetricResult) -> str:
     return f"it gave the figure {taken[0]!r}, which is one of ours" if taken else ""
 
 
-def _failures(measure: str, reason: Any, message: str) -> tuple[Failure, ...]:
-    """A failure of the measure, and of each number it would have given to a policy."""
-    names = dict.fromkeys((measure, *(name for name in numbers_of(measure) if name in GATEABLE)))
+def _failures(measure: str, reason: Any, message: str, names: Iterable[str] | None = None) -> tuple[Failure, ...]:
+    """A failure of some numbers; by default of the measure, and of each number it would have given to a policy."""
+    if names is None:
+        names = dict.fromkeys((measure, *(name for name in numbers_of(measure) if name in GATEABLE)))
     return tuple(Failure(name, reason, message) for name in names)
 
 
@@ -386,14 +372,9 @@ def real_facts(real: Real, measures: Iterable[str] | None = None, progress: Prog
     """Facts about the real table: of all its rows, whether they are at hand or not. `real`: *Sensitive*. Its rows."""
     schema, shift = real.declared, _shift(real, MODULES if measures is None else measures, progress)
     return RealFacts(
-        **real.kept.once("facts", lambda: _row_facts(real)),
-        columns=len(schema.kept),
-        target=schema.target,
-        entity=schema.entity,
-        shift=shift,
-        order=schema.order,
-        texts=schema.texts,
-    )
+        **real.kept.once("facts", lambda: _row_facts(real)), columns=len(schema.kept), target=schema.target,
+        entity=schema.entity, shift=shift, order=schema.order, texts=schema.texts,
+    )  # fmt: skip
 
 
 def _row_facts(real: Real) -> dict[str, Any]:
@@ -406,5 +387,73 @@ def _row_facts(real: Real) -> dict[str, Any]:
         "holdout_rows": len(held_out),
         "duplicates_across": int((train.times(held_out) > 0).sum()),
         "duplicate_share_train": float(counts[counts > 1].sum() / len(train)),
-        **{f"{side}_rows_sampled": whole.n_sampled for side, whole in real.whole.items()},
     }
+
+
+ON_ALL_ROWS = ("validity", "privacy.copies")  # Measures that count all rows
+_SINGLED_OUT, _PERSONAL = "privacy.singling_out", "privacy.personal"
+_CHANCE = {".auc": 0.5, ".tpr_at_0.01": 0.01, ".tpr_at_0.001": 0.001}
+"""The score of an attack without any success, by the end of its name; 0 for all others."""
+_AMONG = {
+    _SINGLED_OUT: "whoever is singled out is so among the people of the sample",
+    "privacy.distance": "the nearest row is the nearest one of the sample",
+}
+"""Further notes on the sample, by measure."""
+
+
+def on_samples(measure: str, result: MetricResult, tables: Tables) -> MetricResult:
+    """A measure's result with a note on its samples; where these are all rows, nothing changes."""
+    names: dict[Side, str] = {"train": "training", "holdout": "held-out", "synthetic": "synthetic"}
+    if not tables.held_out:
+        names |= {"train": "real", "holdout": "other real"}
+    whole = [(tables.whole[side], name) for side, name in names.items() if side in tables.whole]
+    cut = ", ".join(f"{rows.n_sampled:,} of {len(rows):,} {name}" for rows, name in whole)
+    kept = (tables.schema.columns[name] for name in tables.schema.kept)
+    # Without a column in which a real person's value could stand unlearned, nothing was looked for.
+    finds_nothing = measure == _PERSONAL and not any(column.is_replaced for column in kept)
+    if measure in ON_ALL_ROWS or not cut or finds_nothing:
+        return result
+    notes = f"{SAMPLED}{cut} rows", _AMONG.get(measure)
+    estimates = tuple(replace(each, note="; ".join(filter(None, (each.note, *notes)))) for each in result.estimates)
+    if measure.startswith("privacy."):
+        estimates = tuple(_allowed(each, measure, tables) for each in estimates)
+    return replace(result, estimates=estimates)
+
+
+def _allowed(estimate: Estimate, measure: str, tables: Tables) -> Estimate:
+    """The number with an upper end that allows for what was not searched.
+
+    If each leak rests on one synthetic row, a sample of a share s of the table shows a share s of the leak: the upper
+    end is raised to chance + (end - chance) / s. A leak that rests on several rows together shows even less of itself.
+    The upper end is 1 where a share of the rows says nothing of the leak: one person's data may stand in most synthetic
+    rows and that person not be in the sample (`Metric.sampled` "counted"), and a description that is alone in a sample
+    need not be alone in the table (`privacy.singling_out`).
+    """
+    if estimate.direction != "lower" or estimate.low is None or estimate.high is None:
+        return estimate
+    sampled = CATALOG[estimate.measure].sampled if estimate.measure in CATALOG else ""
+    synthetic = tables.share_at_hand("synthetic")
+    real = min(tables.share_at_hand("train"), tables.share_at_hand("holdout"))
+    share = synthetic  # of a leak that a sample shows; 0 where it may show nothing
+    if measure == _PERSONAL or sampled == "counted":
+        share = 1.0 if real == 1.0 else 0.0  # a share of the synthetic rows is that of a sample of them
+    elif measure == _SINGLED_OUT:
+        share = real if synthetic == 1.0 else 0.0
+    if sampled == "counted" and synthetic < 1.0:
+        # As a sample, it has a sampling error; the rows that were found are in the table all the same.
+        most = max(estimate.value, clopper_pearson(round(estimate.value * estimate.n), estimate.n)[1])
+        estimate = replace(estimate, low=estimate.value * synthetic, high=most)
+    if sampled == "copied" and min(synthetic, real) < 1.0:
+        most = estimate.high or 0.0
+        estimate = replace(estimate, high=max(most, clopper_pearson(most * estimate.n, estimate.n)[1]))
+    if share == 1.0:
+        return estimate
+    chance = next((value for end, value in _CHANCE.items() if estimate.measure.endswith(end)), 0.0)
+
+    def of_all(end: float) -> float:
+        return min(1.0, max(end, chance + (end - chance) / share)) if share else 1.0
+
+    detectable = None if estimate.detectable is None else of_all(estimate.detectable)
+    unseen = f"{1.0 - share:.1%} of the rows" if share else "of which it may hold anything"
+    note = f"{estimate.note}; {UNSEARCHED} ({unseen})"
+    return replace(estimate, high=of_all(estimate.high or 0.0), detectable=detectable, note=note)

@@ -2,10 +2,23 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
-from evaluate.record import Count, Record
+from pydantic import Field
+
+from synth.dp.statement import CLOSED
 from synth.errors import BadInput
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Record:
+    """Read back as it was written: every key, no other, and every value of its type."""
+
+    __pydantic_config__: ClassVar = CLOSED
+
 
 Direction = Literal["lower", "higher", "none"]
 Reason = Literal["failed", "timed out", "skipped", "not applicable"]
@@ -73,6 +86,14 @@ class Estimate(Record):
         if self.low is None or self.high is None:
             raise ValueError(f"no interval was measured: measure={self.measure!r}")
         return self.low, self.high
+
+
+class NotMeasuredError(Exception):
+    """A measure can say nothing of these tables: the message is why none of its numbers is there."""
+
+    def __init__(self, message: str, reason: Reason = "skipped") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 @dataclass(frozen=True)

@@ -102,12 +102,13 @@ class Metric:
     spoiled_by: tuple[str, ...] = ()
     """Cases of self-tests that must fail by it, beside those that `evaluate.gate.checks` knows by its name."""
     sampled: Literal["", "copied", "counted"] = ""
-    """What a sample of a large table shows of it (`evaluate.sample_notes`)."""
+    """What a sample of a large table shows of it (`evaluate.engine.on_samples`)."""
     bounded: bool = False
     """Whether it is a rate or an area of a test of who is in the table, which a privacy claim limits."""
     never_waived: str = ""
     """Why nobody may answer for its FAIL."""
     by: str = ""
+    """Its measure; left out where that is `measure` of the module."""
 
     @property
     def range(self) -> tuple[float, float]:
@@ -134,20 +135,20 @@ def biased(instead: str) -> str:
 
 
 _MODULES = {
-    "validity": "evaluate.validity.validity",
+    "validity": "evaluate.validity",
     "fidelity.columns": "evaluate.fidelity.columns",
     "fidelity.pairs": "evaluate.fidelity.pairs",
-    "fidelity.triples": "evaluate.fidelity.triples",
+    "fidelity.triples": "evaluate.fidelity.pairs:triples",
     "fidelity.relations": "evaluate.fidelity.relations",
     "fidelity.detection": "evaluate.fidelity.detection",
-    "fidelity.repeats": "evaluate.fidelity.repeats",
+    "fidelity.repeats": "evaluate.fidelity.detection:repeated_rows",
     "fidelity.looks": "evaluate.fidelity.looks",
     "utility.tstr": "evaluate.utility.tstr",
     "utility.columns": "evaluate.utility.columns",
     "utility.queries": "evaluate.utility.queries",
     "utility.clusters": "evaluate.utility.clusters",
-    "fairness.models": "evaluate.fairness.models",
-    "fairness.columns": "evaluate.fairness.columns",
+    "fairness.models": "evaluate.fairness:models",
+    "fairness.columns": "evaluate.fairness:columns",
     "privacy.personal": "evaluate.privacy.pii",
     "privacy.copies": "evaluate.privacy.copies",
     "privacy.copied_parts": "evaluate.privacy.copied_parts",
@@ -242,8 +243,11 @@ def _catalog() -> Mapping[str, Metric]:
     return catalog
 
 
-def declared(by: str, module: str) -> tuple[Metric, ...]:
-    return tuple(replace(metric, by=by) for metric in importlib.import_module(module).METRICS)
+def declared(by: str, place: str) -> tuple[Metric, ...]:
+    """The numbers of a measure, as `METRICS` of its module lists them."""
+    module, _, function = place.partition(":")
+    metrics = importlib.import_module(module).METRICS
+    return tuple(replace(metric, by=by) for metric in metrics if metric.by == (by if function else ""))
 
 
 @cache
@@ -268,8 +272,9 @@ def needs_holdout(measure: str) -> bool:
 
 def measure_of(name: str) -> Callable[[Any], Any]:
     """The function that measures, of a name in `MODULES`."""
+    module, _, function = MODULES[name].partition(":")
     try:
-        measure: Callable[[Any], Any] = importlib.import_module(MODULES[name]).measure
+        measure: Callable[[Any], Any] = getattr(importlib.import_module(module), function or "measure")
     except (Exception, SystemExit) as error:
         if name in _of_every_evaluation():
             raise

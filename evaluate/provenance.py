@@ -1,15 +1,75 @@
 """Provenance of an evaluation: the run that made it, its files by their hashes, the ledger, and all that was drawn."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from evaluate.record import Count, Record
-from evaluate.released import Released
+from evaluate.estimate import Count, Direction, Estimate, Record
 from synth.dp.statement import LARGEST, PrivacyStatement
 from synth.progress import brief_repr
+
+N_ROWS, COLUMN, COLUMN_MEAN = "rows.released", "columns.tvd.released", "columns.tvd.released.mean"
+PAIR_MEAN, RIGHT = "pairs.tvd.released.mean", "utility.accuracy.released"
+MEASURES: Mapping[str, Direction] = {
+    N_ROWS: "none", COLUMN: "lower", COLUMN_MEAN: "lower", PAIR_MEAN: "lower", RIGHT: "higher",
+}  # fmt: skip
+"""Every number that may be published, and which way is better."""
+
+
+@dataclass(frozen=True)
+class Released(Record):
+    """One published number."""
+
+    measure: str
+    value: float
+    """The number, held within its range."""
+    low: float
+    """Lower end of the 95% interval for the noise."""
+    high: float
+    drawn: tuple[int, ...]
+    """The noisy whole numbers that it is made of, as they were drawn: they may be negative."""
+    counts: str
+    what: str
+    """The event of the statement that paid for it."""
+    sigma: float
+    sensitivity: int
+    """How far one unit moves them together, in L2."""
+    epsilon: float
+    """Of this number alone, at the delta of the statement; the numbers compose to less than the sum, and a mean is made
+    of draws that other numbers show, too.
+    """
+    subject: tuple[str, ...] = ()
+    denominator: int | None = None
+    """What they are divided by; `None` where they are not. Noisy or declared, never an exact count."""
+    expected: float | None = None
+    """What two tables of these sizes show by chance alone, though both are drawn from the synthetic one's distribution;
+    `None` where that makes no sense.
+    """
+    mechanism: Literal["discrete Gaussian"] = "discrete Gaussian"
+
+    def __post_init__(self) -> None:
+        if self.measure not in MEASURES or not -math.inf < self.low <= self.value <= self.high < math.inf:
+            raise ValueError(f"measure={self.measure!r} is no published number with its interval; release it anew")
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise on the scale of the number, with the divisor as it was released."""
+        if self.measure == RIGHT:
+            return self.sigma * math.hypot(self.value, 1 - self.value) / (self.denominator or 1)
+        return self.sigma / math.sqrt(len(self.drawn)) / (self.denominator or 1)
+
+    @property
+    def estimate(self) -> Estimate:
+        """The number as an evaluation holds it, so that a rule may rest on it."""
+        return Estimate(
+            self.measure, self.value, self.denominator or 0, MEASURES[self.measure], subject=self.subject,
+            low=self.low, high=self.high, reference=self.expected,
+            note="Published under a budget of its own; the interval is that of its noise.",
+        )  # fmt: skip
+
 
 Loss = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 
@@ -23,7 +83,6 @@ class ComposedClaim(Record):
     delta: Annotated[float, Field(ge=0, lt=1)]
     """The largest of any of them, or twice what mechanisms have themselves where that is more."""
     n_fits: Annotated[int, Field(ge=1)]
-    """Releases."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +90,10 @@ class SweepEntry(Record):
     """One point of a sweep."""
 
     label: str
-    """The candidate's name."""
     generator: str
-    """Its label in the job."""
     epsilon: Loss | None
     """As the job asks for it; `None`: no formal guarantee."""
     seed: Count
-    """Tells repeated fits apart."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +105,6 @@ class SweepRecord(Record):
     composed: ComposedClaim | None
     """Claim of all its private fits; `None` where it has none."""
     points: tuple[SweepEntry, ...]
-    """Its candidates."""
 
 
 @dataclass(frozen=True)
@@ -57,19 +112,13 @@ class LedgerStanding(Record):
     """The standing of a dataset in its ledger, after all that a run drew."""
 
     dataset: str
-    """Its declared name."""
     unit: str
-    """Of privacy."""
     reserved_epsilon: Mapping[str, Loss]
     """By label, of each release."""
     spent_epsilon: Loss
-    """Of all releases."""
     left_epsilon: Loss
-    """Below the total."""
     total_epsilon: Loss
-    """That releases may come to."""
     total_delta: Loss
-    """The delta of all of them."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +128,7 @@ class EvaluationCounts(Record):
     evaluations: Annotated[int, Field(ge=1)]
     """Runs, evaluations and comparisons, this one included."""
     tables: Count
-    """Synthetic tables that were measured in them."""
     since: str
-    """The day of the first, as ISO 8601 has it."""
 
 
 @dataclass(frozen=True)
@@ -97,15 +144,11 @@ class PublishedNumbers(Record):
     """Numbers that were released about a table."""
 
     table: str
-    """The candidate's name."""
     numbers: tuple[Released, ...]
-    """As they were released."""
     statement: PrivacyStatement
-    """Of the numbers."""
     together: PrivacyStatement
     """Of table and numbers; of a sweep, of all its private fits and the numbers."""
     n_fits: Annotated[int, Field(ge=1)]
-    """Private fits that `together` holds."""
     every: ComposedClaim | None
     """Claim of all private fits of the job and the numbers; `None` where that is no more."""
 
@@ -117,23 +160,18 @@ class Provenance(Record):
     __repr__ = brief_repr
 
     run_id: str | None = None
-    """Tells this run from others."""
     evaluated_at: str | None = None
     """The moment, in UTC as ISO 8601 has it."""
     job: str | None = None
-    """The job's title."""
     release: str | None = None
     """The candidate that the job names for release."""
     seed: Count | None = None
-    """Of every draw."""
     split: str | None = None
     """The way in which the two sides came about; `None` where they were given."""
     warnings: tuple[str, ...] = ()
     """*Sensitive*. Sentences that were said before and during the work; some are read off real rows."""
     ledger: LedgerStanding | None = None
-    """Its standing after all that the run drew."""
     sweep: SweepRecord | None = None
-    """Its points, and whether any may be released."""
     composed: ComposedClaim | None = None
     """Claim of all private fits, and of the numbers published beside them; `None` where there are not two."""
     both_tables: Mapping[str, ComposedClaim] = field(default_factory=dict)
@@ -143,16 +181,10 @@ class Provenance(Record):
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     """Keyed, of the real table and its sides."""
     job_sha256: str | None = None
-    """Hash of the job file."""
     schema_sha256: str | None = None
-    """Hash of the schema file."""
     policy_sha256: str | None = None
-    """Hash of the policy file."""
     waivers_sha256: str | None = None
-    """Hash of the waivers file."""
     files_sha256: Mapping[str, str] = field(default_factory=dict)
     """Hashes of synthetic tables and models, by name."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Of what was installed."""
     released_numbers: PublishedNumbers | None = None
-    """Numbers that were released about a table."""

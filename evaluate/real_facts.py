@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from evaluate.record import Count, Record, Share
+from evaluate.estimate import Count, Record, Share
 from synth.progress import brief_repr
 
 LEVEL = 5e-4  # Significance level of all tests together
@@ -43,7 +43,6 @@ class ShiftedColumn(BaseModel):
     model_config = _CLOSED
 
     column: str
-    """Its name."""
     statistic: Literal["D", "V"]
     """Kolmogorov-Smirnov's D of numbers and times; Cramer's V of categories, single values and missing ones. In V both
     sides weigh the same, and noise is taken off.
@@ -62,13 +61,10 @@ class Shift(BaseModel):
     n_train: Count = 0
     """Training rows (entities, where there are some) that are compared; 0 where nothing was tested."""
     n_holdout: Count = 0
-    """The same of the holdout."""
     auc: Share = 0.5
     """The area under the ROC curve of a classifier that tells them apart, on rows it has not seen."""
     low: Share = 0.5
-    """The lower end of its 95% interval."""
     high: Share = 0.5
-    """The upper end."""
     p_value: Share = 1.0
     """Of that area, if both were samples of one population."""
     detectable: Share = 1.0
@@ -82,7 +78,6 @@ class Shift(BaseModel):
     entities: Share = 0.0
     """Share of the holdout's entities that stand in train, too."""
     untested: str = ""
-    """Why nothing was tested; empty where it was."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -160,29 +155,18 @@ class RealFacts(Record):
     __repr__ = brief_repr
 
     train_rows: Count
-    """Rows of train."""
     holdout_rows: Count
     """Rows of the holdout; 0 where nothing was held out."""
     duplicates_across: Count
-    """Rows of the holdout that equal a training row."""
     duplicate_share_train: Share
-    """Share of training rows that equal another one."""
     columns: Count
-    """Columns that the schema keeps."""
     target: str | None = None
-    """The column that models predict; `None` where the schema names none."""
     entity: str | None = None
     """The column of the unit of privacy; `None` where that is a row."""
     shift: Shift = field(default_factory=partial(Shift, untested=NOT_HELD))
-    """Of train against holdout."""
-    train_rows_sampled: Count | None = None
-    """Rows of train that measures had; `None` where they had all."""
-    holdout_rows_sampled: Count | None = None
-    """The same of the holdout; of halves of one table where nothing was held out."""
     order: str | None = None
     """The column by which rows of an entity follow each other; `None` where they make no history."""
     texts: tuple[str, ...] = ()
-    """Columns of free text."""
 
     @property
     def rows_in_words(self) -> str:

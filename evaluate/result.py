@@ -12,11 +12,10 @@ from pydantic import Field, JsonValue, TypeAdapter
 
 from evaluate.audit_result import Audit
 from evaluate.comparison import VendorRanking
-from evaluate.estimate import NO_HOLDOUT, UNASKED, Direction, Estimate, EvaluationError, Failure, Reason
+from evaluate.estimate import NO_HOLDOUT, UNASKED, Count, Direction, Estimate, EvaluationError, Failure, Reason, Record
 from evaluate.metrics import CATALOG, MODULES, is_ours
 from evaluate.provenance import Provenance
 from evaluate.real_facts import RealFacts
-from evaluate.record import Count, Record
 from evaluate.text import number, plain
 from synth.dp.statement import NO_GUARANTEE, PrivacyStatement, guarantee_words
 from synth.errors import nearest
@@ -50,7 +49,6 @@ class GeneratorRecord(Record):
     name: str
     """In the registry, or of a vendor."""
     parameters: Mapping[str, JsonValue] = field(default_factory=dict)
-    """As the job gives them, by name."""
 
     @classmethod
     def of(cls, name: str, parameters: Mapping[str, object]) -> "GeneratorRecord":
@@ -70,9 +68,7 @@ class Expectation(Record):
     column: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """Mean total variation of a column that noise adds."""
     tree: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """The same of a small pair of columns."""
     pair: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """The same of a typical pair."""
     n_rows: Count | None = None
     """Training rows that this rests on."""
 
@@ -264,7 +260,7 @@ class Evaluation(Record):
 
     def without_rows(self) -> Self:
         """The evaluation without what shows real rows, for a place that more people read than the internal report."""
-        hidden = importlib.import_module("evaluate.figures").showing_rows()
+        hidden = importlib.import_module("evaluate.result_io").showing_rows()
         candidates = []
         for candidate in self.candidates:
             figures = {name: figure for name, figure in candidate.figures.items() if name not in hidden}

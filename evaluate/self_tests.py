@@ -10,7 +10,7 @@ time. Work is limited and time is not, so that a busy machine comes to what an i
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -40,57 +40,13 @@ TELLING: dict[Case, tuple[str, ...]] = {
 """The measures of each case, beside those of extras whose numbers say that the case spoils them."""
 NARROWED = (PAIRS, MEMBERSHIP)  # Measures that look at `MAX_COLUMNS` at most
 
-Run = Callable[[str, Tables], MetricResult]  # A measurement of one table by a measure's name; errors become failures
 
-
-@dataclass(frozen=True)
-class _Sample:
-    """*Sensitive*. The rows of all cases."""
-
-    real: Real
-    honest: pd.DataFrame | None
-
-    @property
-    def tables(self) -> dict[Case, pd.DataFrame]:
-        frames: dict[Case, pd.DataFrame] = {
-            "copy": self.real.train, "shuffled": self.real.shuffled, "sorted": _sorted(self.real.train),
-        }  # fmt: skip
-        frames |= {case: spoiled.spoil(self.real) for case, spoiled in _brought(self.real).items()}
-        if self.honest is None:
-            return frames
-        n_copied = round(COPIED * len(self.honest))
-        some = pd.concat([self.honest.iloc[n_copied:], self._alone.head(n_copied)], ignore_index=True)
-        return {"honest": self.honest, **frames, "some copies": some}
-
-    @property
-    def _alone(self) -> pd.DataFrame:
-        """The training rows that occur once."""
-        hashes = self.real.hashes("train")
-        alone: pd.DataFrame = self.real.train[hashes.times(hashes.keys) == 1]
-        return alone
-
-    @property
-    def silent(self) -> dict[Case, str]:
-        """Reasons why a case says nothing of these rows, by case."""
-        real, reasons = self.real, dict[Case, str]()
-        if self.honest is None:
-            few = f"Half of the holdout and another half to measure it by need {2 * MIN_HOLDOUT_ROWS} rows."
-            reasons |= {"honest": few, "some copies": few}
-        elif len(self._alone) < round(COPIED * len(self.honest)):
-            reasons["some copies"] = "Nearly every training row has a twin, so that nobody is known by one."
-        if len(real.schema.learned) < 2:
-            alone = "Fewer than two columns are learned, so nothing holds between columns."
-            reasons |= {"shuffled": alone, "sorted": alone}
-        outside = pd.concat([real.fresh, real.control])
-        if twins(outside, real.train, real.schema.learned).mean() > MOSTLY:
-            reasons["copy"] = "Most held-out rows equal a training row, so a copy is hardly told from an honest table."
-            reasons.setdefault("some copies", reasons["copy"])
-        return reasons
-
-
-def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[SelfTest, ...]:
+def self_tests_of(
+    real: Real, measures: Collection[str], run: Callable[[str, Tables], MetricResult]
+) -> tuple[SelfTest, ...]:  # fmt: skip
     """Every case measured, or why it says nothing about this table. The same rows and seed give the same numbers."""
-    cases = _telling(real)
+    brought = brought_cases(lambda need: bool(getattr(real.schema, need)))
+    cases = _telling(real.schema, brought)
     asked = {case: [name for name in telling if name in measures] for case, telling in cases.items()}
     unasked = "It takes one of {}, and none was asked for." if real.held_out else "It takes {}, which takes a holdout."
     absent = {
@@ -102,27 +58,55 @@ def self_tests_of(real: Real, measures: Collection[str], run: Run) -> tuple[Self
     if sample is None:
         few = f"Fewer than {MIN_TRAIN_ROWS} rows are left where entities are kept whole."
         return tuple(SelfTest(case, absent=absent.get(case, few)) for case in cases)
-    absent = {**sample.silent, **absent}
-    tables = {case: sample.real.beside(table) for case, table in sample.tables.items() if case not in absent}
+    few_real, honest = sample
+    frames, silent = _frames(few_real, honest, brought)
+    absent = {**silent, **absent}
+    tables = {case: few_real.beside(frame) for case, frame in frames.items() if case not in absent}
     measured = _measured(tables, asked, run)
     return tuple(SelfTest(case, measured.get(case), absent.get(case, "")) for case in cases)
 
 
-def _telling(real: Real) -> dict[Case, tuple[str, ...]]:
+def _telling(schema: Schema, brought: Mapping[Case, SpoiledCase]) -> dict[Case, tuple[str, ...]]:
     """The measures of each case; one that a case spoils has to keep honest rows, too."""
-    cases: dict[Case, tuple[str, ...]] = {
-        **TELLING, **{case: (spoiled.measure,) for case, spoiled in _brought(real).items()}
-    }  # fmt: skip
+    cases: dict[Case, tuple[str, ...]] = {**TELLING, **{case: (spoiled.measure,) for case, spoiled in brought.items()}}
     for metric in CATALOG.values():
         spoiled = [case for case in metric.spoiled_by if case in TELLING]
-        if spoiled and (not metric.needs or getattr(real.schema, metric.needs)):
+        if spoiled and (not metric.needs or getattr(schema, metric.needs)):
             cases |= {case: (*cases[case], metric.by) for case in ("honest", *spoiled)}
     return cases
 
 
+def _frames(
+    real: Real, honest: pd.DataFrame | None, brought: Mapping[Case, SpoiledCase]
+) -> tuple[dict[Case, pd.DataFrame], dict[Case, str]]:
+    """*Sensitive*. The rows of each case, and reasons why a case says nothing of them."""
+    frames: dict[Case, pd.DataFrame] = {"copy": real.train, "shuffled": real.shuffled, "sorted": _sorted(real.train)}
+    frames |= {case: spoiled.spoil(real) for case, spoiled in brought.items()}
+    reasons: dict[Case, str] = {}
+    if honest is None:
+        few = f"Half of the holdout and another half to measure it by need {2 * MIN_HOLDOUT_ROWS} rows."
+        reasons |= {"honest": few, "some copies": few}
+    else:
+        hashes, n_copied = real.hashes("train"), round(COPIED * len(honest))
+        alone = real.train[hashes.times(hashes.keys) == 1]
+        some = pd.concat([honest.iloc[n_copied:], alone.head(n_copied)], ignore_index=True)
+        frames = {"honest": honest, **frames, "some copies": some}
+        if len(alone) < n_copied:
+            reasons["some copies"] = "Nearly every training row has a twin, so that nobody is known by one."
+    if len(real.schema.learned) < 2:
+        nothing = "Fewer than two columns are learned, so nothing holds between columns."
+        reasons |= {"shuffled": nothing, "sorted": nothing}
+    if twins(pd.concat([real.fresh, real.control]), real.train, real.schema.learned).mean() > MOSTLY:
+        reasons["copy"] = "Most held-out rows equal a training row, so a copy is hardly told from an honest table."
+        reasons.setdefault("some copies", reasons["copy"])
+    return frames, reasons
+
+
 def _measured(
-    tables: Mapping[Case, Tables], asked: Mapping[Case, Collection[str]], run: Run
-) -> dict[Case, Candidate]:  # fmt: skip
+    tables: Mapping[Case, Tables],
+    asked: Mapping[Case, Collection[str]],
+    run: Callable[[str, Tables], MetricResult],
+) -> dict[Case, Candidate]:
     """The numbers of each table that a rule may rest on, without what a report draws."""
     results: dict[Case, list[MetricResult]] = {case: [] for case in tables}
     brought = (name for names in asked.values() for name in names)
@@ -140,12 +124,8 @@ def _measured(
     }
 
 
-def _brought(real: Real) -> dict[Case, SpoiledCase]:
-    return brought_cases(lambda need: bool(getattr(real.schema, need)))
-
-
-def _sampled(real: Real) -> _Sample | None:
-    """A few of the rows, whole entities; `None` where too few are left."""
+def _sampled(real: Real) -> tuple[Real, pd.DataFrame | None] | None:
+    """A few of the rows, whole entities, and honest ones of the holdout; `None` where too few are left."""
     side = MAX_ROWS // 2
     train = _some(real.train, real.schema, side)
     fresh, control = (_some(frame, real.schema, side // 2) for frame in (real.fresh, real.control))
@@ -156,8 +136,7 @@ def _sampled(real: Real) -> _Sample | None:
         return None
     names = sorted(train.columns)
     shuffled = shuffle_columns(train[names], np.random.default_rng([real.seed, 3]))[list(train.columns)]
-    sampled = replace(real, train=train, fresh=fresh, control=control, shuffled=shuffled, whole={})
-    return _Sample(sampled, honest)
+    return replace(real, train=train, fresh=fresh, control=control, shuffled=shuffled, whole={}), honest
 
 
 def _some(rows: pd.DataFrame, schema: Schema, most: int) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """The tables that every measure is given, prepared once, so that all of them compare the same rows."""
 
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property, partial
@@ -10,17 +10,20 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import pandas as pd
 
-from evaluate.all_rows import CellFaults, RowHashes, draw, tickets
 from evaluate.options import N_ROWS, N_TARGETS, SAMPLE_ROWS, EvaluationOptions
 from evaluate.result import Estimate, EvaluationError, Failure
 from evaluate.sampling import (
     MIN_SYNTHETIC_ROWS,
+    CellFaults,
+    RowHashes,
     Side,
+    draw,
     refuse_few,
     refuse_one_unit,
     refuse_overlap,
     shuffle_columns,
     side_seed,
+    tickets,
 )
 from evaluate.text import percent
 from synth.dp.statement import PrivacyStatement
@@ -64,6 +67,12 @@ class MetricResult:
     estimates: tuple[Estimate, ...] = ()
     failures: tuple[Failure, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, measured: Iterable[Estimate | Failure], figures: Mapping[str, Any] | None = None) -> Self:
+        numbers = tuple(measured)
+        failures = tuple(each for each in numbers if isinstance(each, Failure))
+        return cls(tuple(each for each in numbers if isinstance(each, Estimate)), failures, figures or {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,11 +209,19 @@ class Real(_Sides):
 
     def beside(self, synthetic: Any, statement: PrivacyStatement | None = None) -> "Tables":
         """These rows and a synthetic table, whatever it comes from; what is kept of real rows is shared by all."""
-        rows, table = _offered(synthetic, self.schema, self.declared)
+        table = None
+        if isinstance(synthetic, Rows):
+            rows = synthetic
+        else:
+            with _naming("synthetic"):
+                table = TranslatedTable(Table.of(synthetic), self.schema)  # values in another form are translated
+                rows = Rows.from_chunks(table.chunks(self.declared), self.declared)
         if len(rows) < MIN_SYNTHETIC_ROWS:
             raise EvaluationError(f"a synthetic table needs at least {MIN_SYNTHETIC_ROWS} rows; sample more")
         # Validity asks for what the schema declares, the rest for what real rows hold.
-        fitted = rows if self.schema is self.declared else _read(table or rows, self.schema)
+        fitted, schema = rows, self.schema
+        if schema is not self.declared:
+            fitted = Rows.of(rows, schema) if table is None else Rows.from_chunks(table.chunks(schema), schema)
         hashes = RowHashes.of(fitted.chunks(), self.schema)
         seed = side_seed(self.seed, "synthetic")
         at, frame = draw(fitted, hashes, self.schema, seed, SEARCHED * self.sample_rows)
@@ -275,11 +292,14 @@ class Tables(_Sides):
 
     def order(self, side: Side) -> np.ndarray:
         """Positions of a table's rows in a seeded random order by what they hold: the first n are a sample of n."""
-        seed = side_seed(self.seed, side)
-        if self.schema.entity is None and not self.schema.texts:
-            return self._results_of(side).once(("order", side), lambda: drawn_order(self._keys(side), seed))
-        rows = getattr(self, side)
-        return self._results_of(side).once(("order", side), lambda: seeded_order(rows, self.schema, seed))
+        seed, rows = side_seed(self.seed, side), getattr(self, side)
+
+        def draw_order() -> np.ndarray:
+            if self.schema.entity is None and not self.schema.texts:
+                return drawn_order(self._keys(side), seed)
+            return seeded_order(rows, self.schema, seed)
+
+        return self._results_of(side).once(("order", side), draw_order)
 
     def _results_of(self, side: Side) -> SharedResults:
         return self.kept if side == "synthetic" else self.kept_of_real
@@ -294,21 +314,6 @@ def _tell_clamped(faults: Mapping[Side, CellFaults]) -> None:
     if shown:
         reason = f"values that the proposed schema has no room for were clamped ({', '.join(shown)} of cells)"
         warnings.warn(TableNote(f"{reason}; declare wider bounds and all categories"), stacklevel=4)
-
-
-def _offered(synthetic: Any, schema: Schema, declared: Schema) -> tuple[Rows, TranslatedTable | None]:
-    """All synthetic rows under the declared schema, values in another form translated; rows are taken as they are."""
-    if isinstance(synthetic, Rows):
-        return synthetic, None
-    with _naming("synthetic"):
-        table = TranslatedTable(Table.of(synthetic), schema)
-        return _read(table, declared), table
-
-
-def _read(table: TranslatedTable | Rows, schema: Schema) -> Rows:
-    if isinstance(table, Rows):
-        return Rows.of(table, schema)
-    return Rows.from_chunks(table.chunks(schema), schema)
 
 
 def _unjudged(source: Any, table: TranslatedTable | None, schema: Schema, at: np.ndarray) -> pd.DataFrame:

@@ -2,8 +2,9 @@
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
 
 SHORT = 28
 LONGEST = 200  # Characters of a name that a tooltip holds at most
@@ -200,3 +201,21 @@ def finite(value: object, default: float = 0.0) -> float:
     """A number to draw, from data that may hold none."""
     usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if usable else default  # type: ignore[arg-type]
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """A mapping; an empty one where it is none."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def mappings(value: object) -> tuple[Mapping[str, Any], ...]:
+    """The mappings in a list.
+
+    >>> mappings([{"a": 1}, 2]), mappings("ab")
+    (({'a': 1},), ())
+    """
+    return tuple(each for each in value if isinstance(each, Mapping)) if isinstance(value, list | tuple) else ()
+
+
+def texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from markupsafe import Markup, escape
 
-from evaluate.ranking.ranking import frontier
+from evaluate.ranking import frontier
 from evaluate.result import LOOKS, Candidate, Estimate, Evaluation, EvaluationError, Failure
 from evaluate.text import alike, number, plain, short
 from reports import charts

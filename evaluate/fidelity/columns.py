@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from scipy import special
 
-from evaluate.fidelity import descriptives, encoded
-from evaluate.fidelity.encoded import Four, binned, replicated, total_variations
-from evaluate.fidelity.estimates import Distance, worst
-from evaluate.fidelity.rows import OrderedValues
-from evaluate.fidelity.samples import SYNTHETIC, Samples
-from evaluate.figures import LARGEST
+from evaluate.estimate import Estimate, Failure, NotMeasuredError
+from evaluate.fidelity import descriptives
+from evaluate.fidelity.encoded import Four, binned, merged_codes, replicated, shares, total_variations
+from evaluate.fidelity.samples import SYNTHETIC, Distance, OrderedValues, Samples, worst
 from evaluate.intervals import replicate_groups
 from evaluate.metrics import COMPARED, KEPT, Metric, biased
-from evaluate.result import Estimate, Failure
+from evaluate.result_io import LARGEST
 from evaluate.tables import MetricResult, Tables
 from synth.domain import Attribute
 
@@ -76,11 +75,11 @@ class Gaps:
         largest, area = np.zeros(len(replicates)), np.zeros(len(replicates))
         for start in range(0, len(places), _A_PIECE):
             piece = slice(start, start + _A_PIECE)
-            shares = [
+            first_share, second_share = (
                 replicates @ up_to[:, piece] / np.maximum(n, 1.0)[:, None]
                 for up_to, n in zip(below, totals, strict=True)
-            ]
-            gaps = np.abs(shares[0] - shares[1])
+            )
+            gaps = np.abs(first_share - second_share)
             largest, area = np.maximum(largest, gaps.max(axis=1)), area + gaps @ widths[piece]
         there = [n > 0 for n in totals]
         return cls(np.where(there[0] != there[1], 1.0, np.where(there[0] | there[1], largest, 0.0)), area)
@@ -95,25 +94,12 @@ def chi_square(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.nd
     return statistic, np.sqrt(np.minimum(statistic / both.sum(axis=1), 1.0)), int((both[0] > 0).sum()) - 1
 
 
-def kolmogorov_p(distance: float, n_first: int, n_second: int) -> float:
-    """The asymptotic p of a two-sample Kolmogorov-Smirnov distance; ties make it too large.
-
-    Source: Smirnov 1939; Hodges 1958, "The significance probability of the Smirnov two-sample test".
-
-    >>> round(kolmogorov_p(0.1, 500, 500), 4)
-    0.0135
-    """
-    from scipy import special
-
-    return float(special.kolmogorov(distance * np.sqrt(n_first * n_second / (n_first + n_second))))
-
-
 MAX_LABELS = 60  # Categories that the figure of a column shows at most; the rarest are shown as one
 
 
 def _drawn(attribute: Attribute, counts: Four) -> dict[str, Any]:
     """Labels and edges of one column, and the shares of training and synthetic rows."""
-    labels, (train, synthetic) = attribute.labels(), (encoded.shares(table)[0] for table in counts[:2])
+    labels, (train, synthetic) = attribute.labels(), (shares(table)[0] for table in counts[:2])
     edges: list[float] | list[str] | None = None
     if attribute.edges is not None and attribute.column.is_time:
         unit = "D" if attribute.column.is_date else "us"
@@ -121,7 +107,7 @@ def _drawn(attribute: Attribute, counts: Four) -> dict[str, Any]:
     elif attribute.edges is not None:
         edges = [float(edge) for edge in np.clip(attribute.edges, -LARGEST, LARGEST)]
     elif attribute.size > MAX_LABELS:
-        new = encoded.merged_codes(train, MAX_LABELS)
+        new = merged_codes(train, MAX_LABELS)
         n_rare = len(labels) - MAX_LABELS + 1
         labels = [labels[int(np.flatnonzero(new == code)[0])] for code in range(MAX_LABELS)]
         labels[-3] = f"{n_rare} rarer ones"
@@ -134,10 +120,7 @@ def _drawn(attribute: Attribute, counts: Four) -> dict[str, Any]:
 def measure(tables: Tables) -> MetricResult:
     """Distances of every learned column, their mean, and the figure "columns"."""
     if not tables.schema.learned:
-        why = "the schema has no column that is learned"
-        of_the_table = (descriptives.CATEGORIES, *descriptives.OF_THE_TABLE)
-        names = (SHIFT, "columns.tvd.excess", "columns.tvd.excess.worst", *of_the_table)
-        return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in names))
+        raise NotMeasuredError("the schema has no column that is learned")
     samples = Samples.draw(tables)
     attributes, lines, whole = binned(tables.schema, samples.train).attributes, _lines(samples), samples.whole()
     described, drawn = descriptives.measure(whole, tables.schema.columns, _lines(whole))
@@ -161,24 +144,22 @@ def measure(tables: Tables) -> MetricResult:
     mean = Distance(np.mean(beyond, axis=0), samples.n, len(beyond))
     over = "1 column" if len(beyond) == 1 else f"{len(beyond)} columns"
     note = f"The mean total variation over {over}, minus that of a fresh real sample."
-    categories = [attribute for attribute in attributes if attribute.name not in lines]
     shift: Estimate | Failure = Failure(SHIFT, "not applicable", "the schema has no number or date")
     if gaps:
         shift = worst(SHIFT, np.array([*gaps.values()]), samples.n, [(name,) for name in gaps])
     measured += [
         mean.excess("columns.tvd.excess", note=note),
         worst("columns.tvd.excess.worst", np.array(beyond), samples.n, [(attribute.name,) for attribute in attributes]),
-        shift, *described, descriptives.kept_categories(whole, categories),
+        shift, *described,
+        descriptives.kept_categories(whole, [attribute for attribute in attributes if attribute.name not in lines]),
     ]  # fmt: skip
-    return MetricResult(
-        tuple(m for m in measured if isinstance(m, Estimate)), tuple(m for m in measured if isinstance(m, Failure)),
-        {"columns": figures},
-    )  # fmt: skip
+    return MetricResult.of(measured, {"columns": figures})
 
 
 def _lines(samples: Samples) -> Mapping[str, tuple[OrderedValues, ...]]:
-    train, synthetic, fresh, shuffled = (sample.lines() for sample in samples.all)
-    return {name: (line, synthetic[name], fresh[name], shuffled[name]) for name, line in train.items()}
+    """Of the training, synthetic, fresh and shuffled rows, by number or time."""
+    lines = [sample.lines() for sample in samples.all]
+    return {name: tuple(each[name] for each in lines) for name in lines[0]}
 
 
 Test = dict[str, Any] | None
@@ -187,22 +168,16 @@ Test = dict[str, Any] | None
 
 def _of_counts(name: str, counts: Four, n: int) -> tuple[list[Estimate | Failure], Test]:
     """Of a category, against the training rows: Cramer's V of the chi-square."""
-    from scipy import special
-
     statistic, _, degrees = chi_square(*counts[:2])
     p = float(special.chdtrc(degrees, statistic[0])) if degrees > 0 else 1.0
     note = (
         f"Chi-square {statistic[0]:.6g} on {degrees} degrees of freedom, p = {p:.3g}; "
         "p measures the number of rows, not quality."
     )
-    effect = Distance(np.array([chi_square(counts[0], other)[1] for other in counts[1:]]), n)
+    effect = Distance.between(lambda train, other: chi_square(train, other)[1], counts, n)
     estimate = effect.plain("columns.chi2", subject=(name,), note=note)
-    return [estimate], {
-        "statistic": "V",
-        "value": estimate.value,
-        "n": [int(part[0].sum()) for part in counts[:2]],
-        "p": p,
-    }
+    sizes = [int(part[0].sum()) for part in counts[:2]]
+    return [estimate], {"statistic": "V", "value": estimate.value, "n": sizes, "p": p}
 
 
 def _of_line(name: str, lines: tuple[OrderedValues, ...], n: int) -> tuple[list[Estimate | Failure], Test, np.ndarray]:
@@ -217,7 +192,9 @@ def _of_line(name: str, lines: tuple[OrderedValues, ...], n: int) -> tuple[list[
     ks, test = Distance(distance, n).plain("columns.ks", subject=subject, note=note), None
     if not any(empty[:2]):
         sizes = [int(drawn.counts.sum()) for drawn in lines[:2]]
-        test = {"statistic": "D", "value": ks.value, "n": sizes, "p": kolmogorov_p(ks.value, *sizes)}
+        # The asymptotic p; ties make it too large. Source: Smirnov 1939; Hodges 1958.
+        p = float(special.kolmogorov(ks.value * np.sqrt(sizes[0] * sizes[1] / (sizes[0] + sizes[1]))))
+        test = {"statistic": "D", "value": ks.value, "n": sizes, "p": p}
     scale, why = lines[0].deviation(), ""
     if any(empty):
         why = "a table has no present value in this column, so that no distance is defined"

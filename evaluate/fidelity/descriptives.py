@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.fidelity.rows import OrderedValues
-from evaluate.fidelity.samples import Samples
+from evaluate.fidelity.samples import OrderedValues, Samples
 from evaluate.intervals import WITHOUT, Rate, jackknife, newcombe, replicate_groups, wilson
 from evaluate.result import Direction, Estimate, Failure
 from synth.domain import Attribute, grid
@@ -42,6 +41,9 @@ PLAIN = {"tail": 0.005, "mean": 0.1, "std": 0.22, "kept": 0.9}
 one row in 200 in the tails, a tenth of a standard deviation, a quarter wider or narrower, a tenth lost."""
 _MOST_DRAWN = 1e15  # Standard deviations that a picture tells at most
 _FURTHEST = 1e100  # Standard deviations from train's mean that a value is taken to be off at most
+_WITHOUT = (
+    "no number or date has values that are frequent", "the values of no number lie mostly on multiples of a step",
+)  # fmt: skip
 _NO_NUMBER = "the schema has no number or date with a value"
 
 
@@ -59,7 +61,7 @@ class ColumnValues:
 
     @property
     def moments(self) -> np.ndarray:
-        """Count, mean and standard deviation around train's, in train's units, of train and synthetic: (2, 3, n)."""
+        """Mean and standard deviation around train's, in train's units, of train and synthetic: (2, 2, n)."""
         train = self.lines[0]
         scale = float(train.deviation()[0])
         largest = max(-float(train.values[0]), float(train.values[-1])) or 1.0  # so that no sum overflows
@@ -71,7 +73,7 @@ class ColumnValues:
             sums.append([line.counts @ scaled**power for power in range(3)])
         n, total, squares = np.moveaxis(np.array(sums) @ replicate_groups(len(train.counts)).T, 1, 0)
         mean = total / np.maximum(n, 1.0)
-        return np.stack([n, mean, np.sqrt(np.maximum(squares / np.maximum(n, 1.0) - mean**2, 0.0))], axis=1)
+        return np.stack([mean, np.sqrt(np.maximum(squares / np.maximum(n, 1.0) - mean**2, 0.0))], axis=1)
 
     def drawn(self, tail: "Shares", spikes: "Shares | None", lattice: "Shares | None") -> dict[str, Any]:
         """Numbers, the lattice in words, and which of them are plainly off, for the picture."""
@@ -82,10 +84,10 @@ class ColumnValues:
         off += [name for name, (_, _, high) in ratios.items() if high < PLAIN["kept"]]
         drawn = {"tail": beyond, **{name: ratio[0] for name, ratio in ratios.items()}}
         train, synthetic = self.moments
-        if train[2, 0] > 0:
+        if train[1, 0] > 0:
             with np.errstate(divide="ignore", invalid="ignore"):
-                logs = np.nan_to_num(np.log(synthetic[2] / train[2]), nan=0.0)
-            moved = {"mean": synthetic[1] - train[1], "std": np.clip(logs, -LARGEST_LOG, LARGEST_LOG)}
+                logs = np.nan_to_num(np.log(synthetic[1] / train[1]), nan=0.0)
+            moved = {"mean": synthetic[0] - train[0], "std": np.clip(logs, -LARGEST_LOG, LARGEST_LOG)}
             drawn["mean"] = float(np.clip(moved["mean"][0], -_MOST_DRAWN, _MOST_DRAWN))
             drawn["std"] = float(np.exp(moved["std"][0]))
             for name, values in moved.items() if len(logs) > 1 else ():
@@ -183,8 +185,7 @@ def _either_way(times: Rate) -> Rate:
 
 def _worth(samples: Samples) -> np.ndarray:
     """Units of each sample over its rows; shape (4,)."""
-    sizes = [sample.n_rows for sample in samples.all]
-    return np.array([table.n_units(n) / n for table, n in zip(samples.tables, sizes, strict=True)])
+    return np.array([sample.n_units / sample.n_rows for sample in samples.all])
 
 
 def measure(
@@ -204,14 +205,10 @@ def measure(
     worth = tuple(_worth(samples).tolist())
     values = [ColumnValues(name, columns[name], tuple(each), worth) for name, each in there.items()]
     shares = [(tail(each), spikes(each), lattice(each)) for each in values]
-    measured: list[Estimate | Failure] = [
-        _worst_share(TAILS, [share for share, *_ in shares], Shares.differences, "lower")
-    ]
-    for name, part, without in (
-        (SPIKES, 1, "no number or date has values that are frequent"),
-        (LATTICE, 2, "the values of no number lie mostly on multiples of a step"),
-    ):
-        kept = [share for each in shares if (share := each[part]) is not None]
+    tails, *others = zip(*shares, strict=True)
+    measured: list[Estimate | Failure] = [_worst_share(TAILS, tails, Shares.differences, "lower")]
+    for name, part, without in zip((SPIKES, LATTICE), others, _WITHOUT, strict=True):
+        kept = [share for share in part if share is not None]
         nothing = Failure(name, "not applicable", without)
         measured.append(_worst_share(name, kept, Shares.ratios, "higher") if kept else nothing)
     return measured, {each.name: each.drawn(*parts) for each, parts in zip(values, shares, strict=True)}

@@ -7,9 +7,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from evaluate.fidelity import associations
-from evaluate.fidelity.rows import Clique, EncodedRows, SampledRows
-from evaluate.fidelity.samples import Samples
+from evaluate.fidelity.samples import Clique, EncodedRows, SampledRows, Samples
 from evaluate.intervals import replicate_groups
 from evaluate.tables import Tables
 from synth.domain import Attribute, Discretizer
@@ -64,7 +62,6 @@ def merged_codes(frequency: np.ndarray, most: int) -> np.ndarray:
 
 Kind = Literal["pearson", "cramers_v", "correlation_ratio"]
 KINDS: tuple[Kind, ...] = ("pearson", "cramers_v", "correlation_ratio")
-_KIND_OF: tuple[Kind, ...] = ("cramers_v", "correlation_ratio", "pearson")  # By how many of two columns are numbers
 ROWS_A_CELL = 5  # Held-out rows that a cell of numbers should hold
 N_BINS = {2: (4, 20), 3: (3, 10), 4: (3, 6)}
 """The least and the most bins of a number where so many columns are counted together."""
@@ -100,7 +97,12 @@ class EncodedSamples:
         yield from zip(*(rows.each(cliques) for rows in self.rows), strict=True)
 
     def kind(self, a: int, b: int) -> Kind:
-        return _KIND_OF[int(self.is_number[a]) + int(self.is_number[b])]
+        if self.is_number[a] and self.is_number[b]:
+            return "pearson"
+        return "correlation_ratio" if self.is_number[a] or self.is_number[b] else "cramers_v"
+
+    def names(self, cliques: Sequence[Clique]) -> list[tuple[str, ...]]:
+        return [tuple(self.columns[i] for i in clique) for clique in cliques]
 
     def pairwise(self) -> tuple[np.ndarray, np.ndarray]:
         """Total variation (3, n, d, d), a column alone on the diagonal, and associations (4, n, d, d), NaN on it."""
@@ -113,18 +115,18 @@ class EncodedSamples:
             tvd[:, :, a, b] = tvd[:, :, b, a] = total_variations(counts)
             if a != b and self.kind(a, b) == "cramers_v":
                 shape = (-1, self.sizes[a], self.sizes[b])
-                values = [associations.cramers_v(replicated(table).reshape(shape)) for table in counts]
+                values = [cramers_v(replicated(table).reshape(shape)) for table in counts]
                 coefficients[:, :, a, b] = coefficients[:, :, b, a] = values
         numeric, categorical = np.flatnonzero(self.is_number), np.flatnonzero(~self.is_number)
         for block, rows in zip(coefficients, self.rows if len(numeric) else (), strict=False):
             numbers, groups, n_groups = rows.rows.numbers, rows.rows.groups, self.samples.n_groups
-            correlations = associations.pearson(associations.pair_moments(numbers, groups, n_groups))
+            correlations = pearson(pair_moments(numbers, groups, n_groups))
             correlations[:, np.arange(len(numeric)), np.arange(len(numeric))] = np.nan
             block[:, numeric[:, None], numeric[None, :]] = correlations
             for x in categorical:
-                moments = associations.moments(rows.codes[:, x], self.sizes[x], numbers, groups, n_groups)
-                for y, of_number in zip(numeric, moments, strict=True):
-                    block[:, x, y] = block[:, y, x] = associations.correlation_ratio(*of_number)
+                by_code = moments(rows.codes[:, x], self.sizes[x], numbers, groups, n_groups)
+                for y, of_number in zip(numeric, by_code, strict=True):
+                    block[:, x, y] = block[:, y, x] = correlation_ratio(*of_number)
         return tvd, coefficients
 
 
@@ -151,3 +153,77 @@ def _merged(attributes: tuple[Attribute, ...], train: SampledRows, most: int) ->
         for attribute, frequency in zip(large, frequencies, strict=True)
     }
     return tuple(new.get(attribute.name, attribute) for attribute in attributes)
+
+
+LEAST_VARIANCE = 1e-12  # Share of a column's variance below which it counts as constant among some of its rows
+
+
+def pearson(products: np.ndarray) -> np.ndarray:
+    """Pearson's correlation of all pairs of columns from `pair_moments`, over the rows where both are present."""
+    n, sums, squares, products = np.moveaxis(np.tensordot(replicate_groups(len(products)), products, axes=1), 1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = sums / n
+        variances = squares / n - means**2
+        covariances = products / n - means * means.swapaxes(1, 2)
+        correlations = covariances / np.sqrt(variances * variances.swapaxes(1, 2))
+        defined = (variances > LEAST_VARIANCE) & (variances.swapaxes(1, 2) > LEAST_VARIANCE)
+    return np.where(defined, np.clip(correlations, -1.0, 1.0), np.nan)
+
+
+def pair_moments(numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
+    """Counts, sums, sums of squares and of products of pairs by group, where both are present; (n_groups, 4, d, d)."""
+    present = ~np.isnan(numbers)
+    filled = np.where(present, numbers, 0.0)
+    parts = [np.flatnonzero(groups == group) for group in range(n_groups)]
+    return np.array([_moments(filled[rows], present[rows].astype(np.float64)) for rows in parts])
+
+
+def _moments(filled: np.ndarray, present: np.ndarray) -> np.ndarray:
+    return np.array([present.T @ present, filled.T @ present, (filled**2).T @ present, filled.T @ filled])
+
+
+def cramers_v(table: np.ndarray) -> np.ndarray:
+    """Cramer's V of contingency tables, corrected for its bias; NaN where a side has one category. `table`: counts,
+    shape (n_replicates, size_a, size_b).
+
+    Source: Bergsma 2013, "A bias-correction for Cramer's V and Tschuprow's T", eq. 6.
+    """
+    n = table.sum(axis=(1, 2))
+    rows, columns = table.sum(axis=2), table.sum(axis=1)
+    n_rows, n_columns = (rows > 0).sum(axis=1), (columns > 0).sum(axis=1)
+    weights = 1.0 / np.maximum(rows, 1.0)[:, :, None] / np.maximum(columns, 1.0)[:, None, :]
+    phi = np.einsum("gab,gab,gab->g", table, table, weights) - 1.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        phi = np.maximum(phi - (n_rows - 1) * (n_columns - 1) / (n - 1), 0.0)
+        least = np.minimum(n_rows - (n_rows - 1) ** 2 / (n - 1), n_columns - (n_columns - 1) ** 2 / (n - 1)) - 1.0
+        defined = (n_rows > 1) & (n_columns > 1) & (n > 2) & (least > 0)
+        return np.where(defined, np.sqrt(np.minimum(phi / least, 1.0)), np.nan)
+
+
+def moments(codes: np.ndarray, size: int, numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
+    """Counts, sums and squares of each number by group and code, where present; shape (d, 3, n_groups, size)."""
+    result = np.empty((numbers.shape[1], 3, n_groups, size))
+    for block, number in zip(result, numbers.T, strict=True):
+        rows = np.flatnonzero(~np.isnan(number))
+        cells, values = groups[rows] * np.int64(size) + codes[rows], number[rows]
+        for power in range(3):
+            block[power] = np.bincount(cells, values**power, n_groups * size).reshape(n_groups, size)
+    return result
+
+
+def correlation_ratio(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """The correlation ratio of a number given a category, corrected for its bias; NaN where either is constant.
+    `counts`: by group and code, shape (n_groups, size), as `moments` gives them.
+
+    Source: Kelley 1935, "An unbiased correlation ratio measure" (epsilon squared).
+    """
+    replicates = replicate_groups(len(counts))
+    counts, sums, total = replicates @ counts, replicates @ sums, (replicates @ squares).sum(axis=1)
+    n, n_codes = counts.sum(axis=1), (counts > 0).sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        center = sums.sum(axis=1) ** 2 / n
+        between = (sums**2 / np.maximum(counts, 1.0)).sum(axis=1) - center
+        within = total - center
+        unexplained = (1.0 - between / within) * (n - 1) / (n - n_codes)
+        defined = (n_codes > 1) & (n > n_codes) & (within / n > LEAST_VARIANCE)
+        return np.where(defined, np.sqrt(np.clip(1.0 - unexplained, 0.0, 1.0)), np.nan)

@@ -18,13 +18,11 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from evaluate.all_rows import RowHashes
-from evaluate.fidelity.classifier import MIN_UNITS, coded, scores
+from evaluate.fidelity.detection import MIN_UNITS, coded, scores
 from evaluate.intervals import LEVEL as CONFIDENCE
-from evaluate.intervals import placements
-from evaluate.multiple_testing import holm
+from evaluate.intervals import holm, placements
 from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, Shift, ShiftedColumn
-from evaluate.sampling import one_per_entity
+from evaluate.sampling import RowHashes, one_per_entity
 from evaluate.tables import Real
 from synth.row_hash import ABSENT
 from synth.schema import Schema
@@ -69,11 +67,11 @@ def shift_of(real: Real) -> Shift:
 
 
 def counted(train: np.ndarray, holdout: np.ndarray, strata: np.ndarray) -> np.ndarray:
-    """Distinct rows by *Sensitive* keys: stratum, count in train, count in the holdout, and 1; shape (k, 4)."""
+    """Distinct rows by *Sensitive* keys: stratum, count in train, count in the holdout; shape (k, 3)."""
     _, first, codes = np.unique(np.concatenate([train, holdout]), return_index=True, return_inverse=True)
     _, strata = np.unique(strata, return_inverse=True)
     n = [np.bincount(side, minlength=len(first)) for side in np.split(codes, [len(train)])]
-    return np.stack([strata[first], *n, np.ones(len(first), dtype=np.int64)], axis=1)
+    return np.stack([strata[first], *n], axis=1)
 
 
 def _units(rows: pd.DataFrame, real: Real) -> pd.DataFrame:
@@ -107,9 +105,8 @@ def _apart(
     moved: dict[str, ShiftedColumn] = {}
     for (name, test), p_value in zip(compared, p_values, strict=True):
         if p_value <= LEVEL / 2 and test.value >= LEAST_EFFECT:  # the first test of a column that says so names it
-            moved.setdefault(
-                name, ShiftedColumn(column=name, statistic=test.statistic, value=test.value, p_value=p_value)
-            )
+            column = ShiftedColumn(column=name, statistic=test.statistic, value=test.value, p_value=p_value)
+            moved.setdefault(name, column)
     shifted = sorted(moved.values(), key=lambda column: -column.value)
     return shifted, surplus if of_twins <= LEVEL / 2 and abs(surplus) >= LEAST_TWINS else 0.0
 
@@ -124,9 +121,9 @@ def _twins(counts: np.ndarray) -> tuple[float, float]:
     Pairs on two sides are compared with all pairs, then with those that are not within the holdout, and with those
     that are not within train: a side whose rows were repeated has pairs of its own. The surest of the three tells.
     """
-    stratum, train, holdout, times = counts.T
+    stratum, train, holdout = counts.T
     codes = np.unique(stratum, return_inverse=True)[1]
-    n_rows, n_held = (np.bincount(codes, weights=times * side) for side in (train + holdout, holdout))
+    n_rows, n_held = (np.bincount(codes, weights=side) for side in (train + holdout, holdout))
     n_kept, ways = n_rows - n_held, np.maximum(n_rows * (n_rows - 1), 1)
     across = 2 * n_held * n_kept / ways
     pairs = train + holdout == 2
@@ -147,16 +144,16 @@ def _surplus(
     counts: np.ndarray, codes: np.ndarray, seen: np.ndarray, chances: np.ndarray, rows: tuple[np.ndarray, np.ndarray]
 ) -> tuple[float, float]:
     """Pairs on two sides beyond chance among the strata `seen`, as a share of the holdout, and their p-value."""
-    _, train, holdout, times = counts.T
+    _, train, holdout = counts.T
     telling = seen & (chances > 0)[codes] & (chances < 1)[codes]
-    times, codes = times[telling], codes[telling]
-    n_pairs, n_across = float(times.sum()), float(times[(train * holdout)[telling] > 0].sum())
+    codes = codes[telling]
+    n_pairs, n_across = len(codes), int(((train * holdout)[telling] > 0).sum())
     if n_pairs == 0:
         return 0.0, 1.0
-    chance = float(np.average(chances[codes], weights=times))
+    chance = float(chances[codes].mean())
     # Pairs on one side tell how many were across, whether some of these are missing or too many.
     surplus = (n_across - n_pairs * chance) / (1 - chance) / rows[1].sum()
-    of_strata = np.bincount(codes, weights=times, minlength=len(chances))
+    of_strata = np.bincount(codes, minlength=len(chances))
     noise = max(1.0, _variance(*rows, of_strata) / (n_pairs * chance * (1 - chance)))
     return max(float(surplus), -1.0), _binomial(n_across / noise, n_pairs / noise, chance)
 

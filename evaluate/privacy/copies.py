@@ -31,12 +31,11 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, special, stats
 
-from evaluate.all_rows import RowHashes
 from evaluate.intervals import Rate, clustered, newcombe
 from evaluate.metrics import COPIED, COPIED_PEOPLE, COUNTS, HELD_OUT_PEOPLE, SWAPPED, SYNTHETIC, Metric
 from evaluate.privacy.coincidence import CERTAIN, Alone, Coincidences, fewest_copied
 from evaluate.result import Estimate, Failure
-from evaluate.sampling import Side
+from evaluate.sampling import RowHashes, Side
 from evaluate.tables import MetricResult, Tables
 from synth.identifiers import mix
 from synth.row_hash import cell_hashes

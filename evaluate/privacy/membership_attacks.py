@@ -22,8 +22,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from evaluate.neighbors import Neighbors, SpaceRows, kept_search, search, share_of, space_of
-from evaluate.neighbors.space import MISSING
+from evaluate.neighbors import MISSING, Neighbors, SpaceRows, kept_search, search, share_of, space_of
 from evaluate.privacy.exact import exact_of
 from evaluate.sampling import Side, entity_codes
 from evaluate.tables import Tables

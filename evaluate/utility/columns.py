@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evaluate.estimate import Estimate, NotMeasuredError
 from evaluate.intervals import N_GROUPS, jackknife
 from evaluate.metrics import Metric
-from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
-from evaluate.utility.models import Features, booster, in_one_thread
-from evaluate.utility.scores import macro_roc_auc, r2
-from evaluate.utility.task import Task
+from evaluate.utility.models import Features, booster, in_one_thread, macro_roc_auc, r2
+from evaluate.utility.study import Task
 
 MEAN, WORST = "utility.columns.mean", "utility.columns.worst"
 _SCORED = "its interval does not hold what other rows to learn from would change; name 'pairs.dependence.floor_share'"
@@ -48,7 +47,7 @@ def measure(tables: Tables) -> MetricResult:
     frames = (tables.synthetic, tables.train, tables.fresh)
     n, n_test = min(MAX_ROWS, *map(len, frames)), min(MAX_ROWS, len(tables.control))
     if min(n, n_test) < MIN_ROWS:
-        return _skipped(f"it needs at least {MIN_ROWS} rows of each table and of either half of the holdout")
+        raise NotMeasuredError(f"it needs at least {MIN_ROWS} rows of each table and of either half of the holdout")
     schema = tables.schema.model_copy(update={"target": None})
     sides = [_first(frame, n, tables) for frame in frames]
     test = _first(tables.control, n_test, tables)
@@ -117,7 +116,7 @@ def _shares(skills: dict[str, np.ndarray], n: int, n_test: int) -> MetricResult:
     """From the skill by side and weighting of each column, shape (3, 1 + N_GROUPS)."""
     telling = {name: skill for name, skill in skills.items() if _interval(skill[TRAIN])[0] >= TELLING}
     if not telling:
-        return _skipped("no column is told by the others: few rows, or columns hardly tied")
+        raise NotMeasuredError("no column is told by the others: few rows, or columns hardly tied")
     every, d = np.array(list(telling.values())), len(telling)
     overall = every.sum(axis=0) / every[:, TRAIN].sum(axis=0)
     shares = every / np.maximum(every[:, TRAIN : TRAIN + 1], np.finfo(float).tiny)
@@ -139,7 +138,3 @@ def _interval(replicates: np.ndarray, n_comparisons: int = 1) -> tuple[float, fl
 def _share(name: str, share: np.ndarray, reference: float, n: int, note: str, n_comparisons: int = 1) -> Estimate:
     low, high = _interval(share, n_comparisons)
     return Estimate(name, float(share[0]), n, "higher", low=low, high=high, reference=reference, floor=0.0, note=note)
-
-
-def _skipped(why: str) -> MetricResult:
-    return MetricResult(failures=tuple(Failure(name, "skipped", why) for name in (MEAN, WORST)))

@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
+from evaluate.fidelity.samples import FRESH, SYNTHETIC, Samples
 from evaluate.intervals import HALVES, half_samples, replicate_groups
 from evaluate.metrics import COMPARED, Metric
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
+from evaluate.utility.models import Numbers
 from synth.domain import Discretizer
 
 EXCESS = "utility.queries.excess"
@@ -67,11 +68,7 @@ def measure(tables: Tables) -> MetricResult:
     discretizer = Discretizer.by_quantiles(tables.schema, tables.train, N_BINS)
     coded = _coded(discretizer, samples)
     queries = drawn_queries(discretizer, coded[0], np.random.default_rng([tables.seed, 10]))
-    return MetricResult((_excess(_errors(queries, coded, samples), samples.n),))
-
-
-def _excess(errors: np.ndarray, n: int) -> Estimate:
-    """From errors of shape (3, n_replicates, n_queries)."""
+    errors = _errors(queries, coded, samples)
     mean = errors.mean(axis=2)
     excess = mean - mean[FRESH]
     low, high, few = None, None, "; too few rows for an interval"
@@ -82,37 +79,27 @@ def _excess(errors: np.ndarray, n: int) -> Estimate:
         f"mean relative error of {errors.shape[2]} random counts and means ({mean[SYNTHETIC, 0]:.3f}; at most 1 each, "
         f"sanity bound 0.1% of the rows), less that of a fresh real sample ({mean[FRESH, 0]:.3f}){few}"
     )
-    return Estimate(
-        EXCESS, float(excess[SYNTHETIC, 0]), n, "lower", low=low, high=high,
-        reference=float(excess[FRESH, 0]), floor=float(excess[SHUFFLED, 0]), note=note,
-    )  # fmt: skip
+    value, fresh, shuffled = excess[:, 0].tolist()
+    return MetricResult((Estimate(EXCESS, value, samples.n, "lower", (), low, high, fresh, shuffled, note),))
 
 
 def _coded(discretizer: Discretizer, samples: Samples) -> tuple[QueriedTable, ...]:
     """Training, synthetic, fresh and shuffled rows."""
-    numeric = [index for index, attribute in enumerate(discretizer.attributes) if attribute.edges is not None]
-    scales: dict[int, tuple[float, float]] = {}
+    train = samples.train.rows
+    scales = {
+        index: Numbers.fit(train[attribute.name], attribute.column)
+        for index, attribute in enumerate(discretizer.attributes)
+        if attribute.edges is not None
+    }
     coded = []
     for sample in samples.all:
         codes = np.ascontiguousarray(discretizer.encode(sample.rows).T)
-        numbers = np.zeros(codes.shape)
-        there = np.zeros(codes.shape)
-        for index in numeric:
-            attribute = discretizer.attributes[index]
-            values = attribute.column.positions(sample.rows[attribute.name])
-            known = ~np.isnan(values)
-            if index not in scales:
-                scales[index] = _scale(values[known])
-            center, scale = scales[index]
-            numbers[index] = np.where(known, (values - center) / scale, 0.0)
-            there[index] = known
-        coded.append(QueriedTable(codes, numbers, there, sample.groups))
+        numbers = np.full(codes.shape, np.nan)
+        for index, scale in scales.items():
+            numbers[index] = scale.apply(sample.rows[discretizer.columns[index]], "boosting")[:, 0]
+        there = ~np.isnan(numbers)
+        coded.append(QueriedTable(codes, np.where(there, numbers, 0.0), there.astype(np.float64), sample.groups))
     return tuple(coded)
-
-
-def _scale(values: np.ndarray) -> tuple[float, float]:
-    deviation = float(values.std()) if len(values) else 0.0
-    return (float(values.mean()) if len(values) else 0.0), deviation if deviation > 0 else 1.0
 
 
 def drawn_queries(discretizer: Discretizer, train: QueriedTable, rng: np.random.Generator) -> list[Query]:
@@ -170,9 +157,8 @@ def _grouped(counts: np.ndarray, *, on_line: bool) -> np.ndarray:
         ranks[np.argsort(-inner, kind="stable")] = np.arange(len(inner))
         groups[:-1] = np.minimum(ranks, MAX_GROUPS - 1)
     groups[-1] = groups[:-1].max() + 1
-    used = np.unique(groups[np.flatnonzero(counts)], return_index=False)
-    known = np.searchsorted(used, groups)
-    return np.minimum(known, max(len(used) - 1, 0))
+    used = np.unique(groups[np.flatnonzero(counts)])
+    return np.minimum(np.searchsorted(used, groups), max(len(used) - 1, 0))
 
 
 def _errors(queries: Sequence[Query], coded: Sequence[QueriedTable], samples: Samples) -> np.ndarray:
@@ -218,10 +204,9 @@ def answers(queries: Sequence[Query], table: QueriedTable, n_groups: int) -> tup
         cells, shape = table.groups[rows], (n_groups, query.n_groups)
         if query.groups is not None:
             cells = cells * query.n_groups + query.groups[table.codes[query.by][rows]]
-        there = None if query.mean_of < 0 else table.there[query.mean_of][rows]
+        has_mean = query.mean_of >= 0
+        there, values = (part[query.mean_of][rows] if has_mean else None for part in (table.there, table.numbers))
         counts.append(np.bincount(cells, there, minlength=np.prod(shape)).reshape(shape))
-        total: np.ndarray = np.zeros(shape)
-        if query.mean_of >= 0:
-            total = np.bincount(cells, table.numbers[query.mean_of][rows], minlength=np.prod(shape)).reshape(shape)
-        totals.append(total)
+        total = np.bincount(cells, values, minlength=np.prod(shape)) if has_mean else np.zeros(shape)
+        totals.append(total.reshape(shape))
     return np.hstack(counts).astype(np.float64), np.hstack(totals)

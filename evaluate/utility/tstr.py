@@ -14,12 +14,20 @@ from typing import Any
 
 import numpy as np
 
+from evaluate.estimate import Estimate, Failure, NotMeasuredError
 from evaluate.metrics import TEST, Metric
-from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.models import FORMS, Form
-from evaluate.utility.study import SIDES, Study, interval, study_of, study_without_giveaways
-from evaluate.utility.task import MAX_CLASSES, MAX_ROWS, giveaways_of
+from evaluate.utility.study import (
+    MAX_CLASSES,
+    MAX_ROWS,
+    SIDES,
+    Study,
+    giveaways_of,
+    interval,
+    study_of,
+    study_without_giveaways,
+)
 
 GAP = "utility.gap.boosting.without"
 METRICS = (
@@ -38,9 +46,7 @@ BOUNDS = {"roc_auc": (0.0, 1.0), "r2": (-1.0, 1.0)}
 def measure(tables: Tables) -> MetricResult:
     """Scores of models trained on the synthetic table (reference: TRTR), and how far boosting falls behind."""
     study = study_of(tables)
-    if isinstance(study, str):
-        return MetricResult(failures=tuple(Failure(metric.name, "skipped", study) for metric in METRICS))
-    task, note, seen = study.task, study_note(study, tables), study_without_giveaways(study, tables)
+    task, note = study.task, study_note(study, tables)
     gaps = {form: gap_of(form, study) for form in FORMS}
     figure: dict[str, Any] = {
         "target": task.target, "task": task.kind, "why": task.why, "metric": task.metric,
@@ -48,8 +54,10 @@ def measure(tables: Tables) -> MetricResult:
         "giveaways": [{"column": name, "score": score} for name, score in giveaways_of(tables, task).items()],
     }  # fmt: skip
     scores = tuple(score_of(form, study, note) for form in FORMS)
-    if isinstance(seen, str):
-        return MetricResult(scores, (Failure(GAP, "skipped", seen),), {"utility": figure})
+    try:
+        seen = study_without_giveaways(study, tables)
+    except NotMeasuredError as why:
+        return MetricResult(scores, (Failure(GAP, "skipped", str(why)),), {"utility": figure})
     gap, names = gap_of("boosting", seen), ", ".join(map(repr, seen.task.left_out))
     gives = "give" if len(seen.task.left_out) > 1 else "gives"
     words = f"without {names}, which {gives} the target away" if names else "no column gives the target away"
@@ -60,14 +68,9 @@ def measure(tables: Tables) -> MetricResult:
 
 def score_of(form: Form, study: Study, note: str) -> Estimate:
     """The score of a model that learned from synthetic rows."""
-    drawn, halves = study.drawn(form, "tstr"), study.split(form, "tstr")
-    low, high = interval(drawn, halves, bounds=BOUNDS[study.task.metric])
-    converged = all(model.converged for model in study.models[form].values())
-    return Estimate(
-        f"utility.tstr.{form}", float(drawn[0]), len(study.test.truth), "higher", low=low, high=high,
-        reference=study.value(form, "trtr"), floor=study.value(form, "floor"),
-        note=note if converged else f"{note}; a linear fit did not converge",
-    )  # fmt: skip
+    if not all(model.converged for model in study.models[form].values()):
+        note = f"{note}; a linear fit did not converge"
+    return study.estimate(f"utility.tstr.{form}", form, BOUNDS[study.task.metric], note)
 
 
 def gap_of(form: Form, study: Study) -> Estimate:

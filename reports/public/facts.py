@@ -16,8 +16,7 @@ from evaluate.audit_result import Audit
 from evaluate.gate.claim import Claim, Claims, claims_of, made_here, on_stand_in
 from evaluate.gate.policy import Policy
 from evaluate.gate.protection import Protection, standing_protection
-from evaluate.provenance import PublishedNumbers
-from evaluate.released import Released
+from evaluate.provenance import PublishedNumbers, Released
 from evaluate.result import Estimate, Evaluation, GeneratorRecord
 from reports.sections.limitations import evaluations_of
 from reports.sections.privacy_budget import position_of
@@ -178,7 +177,7 @@ def public_facts(
     """The whitelist: what is public in an evaluation of one table, beside what is public anyway. `evaluation`:
     *Sensitive*.
     """
-    from evaluate.validity.validity import valid_rows
+    from evaluate.validity import valid_rows
 
     candidate = next((each for each in evaluation.candidates if each.name == name), None)
     if candidate is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from evaluate.released import COLUMN, MEASURES, N_ROWS, RIGHT, Released
+from evaluate.provenance import COLUMN, MEASURES, N_ROWS, RIGHT, Released
 from evaluate.result import Candidate
 from evaluate.text import alike, count, number, percent, plain, short
 from reports.audits import audit_note

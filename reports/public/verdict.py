@@ -11,7 +11,7 @@ from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import Finding, Outcome
 from evaluate.gate.policy import STATEMENT, Rule, bind_on_privacy
 from evaluate.gate.verdict import judge_candidate
-from evaluate.released import MEASURES
+from evaluate.provenance import MEASURES
 from evaluate.result import Candidate
 from reports.public.facts import PublicFacts
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evaluate.metrics import CATALOG
-from evaluate.plain_data import mapping, mappings, texts
 from evaluate.result import Candidate, Estimate, Failure
-from evaluate.text import amount, finite
+from evaluate.text import amount, finite, mapping, mappings, texts
 from reports.glossary import entry
 
 Interval = tuple[float, float, float]

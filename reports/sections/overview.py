@@ -10,9 +10,8 @@ from typing import Literal
 from evaluate.gate.policy import shipped
 from evaluate.gate.protection import Protection
 from evaluate.gate.verdict import Verdict, judge
-from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
-from evaluate.text import at_most, listed
+from evaluate.text import at_most, listed, mapping
 from reports.glossary import entry, shown, spoken
 from synth.dp.statement import NO_GUARANTEE
 

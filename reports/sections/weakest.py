@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.plain_data import mapping, mappings
 from evaluate.result import Candidate, Estimate
-from evaluate.text import finite
+from evaluate.text import finite, mapping, mappings
 from reports.sections.extra import WeakSpot, weak_spots
 from reports.sections.utility import subgroups
 

@@ -36,8 +36,6 @@ SCHEMA = infer_schema(pd.concat([REAL, HOLDOUT], ignore_index=True))
 @pytest.mark.parametrize(
     ("tables", "settings", "clause"),
     [
-        ((REAL, MADE, HOLDOUT), {}, "real rows that the generator saw first, then the synthetic table"),
-        ((), {"train": REAL, "synthetic": MADE}, "missing a required argument: 'real'"),
         ((REAL, SCHEMA), {}, "synthetic is a schema, and a table belongs there; write schema=..."),
         ((REAL, None), {}, "synthetic is None"),
         ((REAL, MADE), {"mesures": QUICK}, "did you mean 'measures'"),
@@ -47,7 +45,7 @@ SCHEMA = infer_schema(pd.concat([REAL, HOLDOUT], ignore_index=True))
     ],
 )
 def test_a_wrong_call_is_answered_by_a_sentence(tables: Any, settings: Any, clause: str) -> None:
-    with pytest.raises((TypeError, EvaluationError)) as refused:
+    with pytest.raises(EvaluationError) as refused:
         evaluate.evaluate(*tables, **settings)
     assert clause in str(refused.value)
 

@@ -8,13 +8,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from evaluate.engine import evaluate, measure_candidate
+from evaluate import validity
+from evaluate.engine import evaluate, measure_candidate, on_samples
 from evaluate.options import EvaluationOptions
 from evaluate.privacy import copies
 from evaluate.result import Estimate
-from evaluate.sample_notes import on_samples
 from evaluate.tables import MetricResult, Real, Tables
-from evaluate.validity import validity
 from synth.schema import Schema, build_schema
 from tests.evaluate import people
 from tests.evaluate.people import MIXED

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.neighbors import SpaceRows, exact_search, gower_nearest, gower_without_each, nearest, search, space_of
-from evaluate.neighbors.space import MISSING
+from evaluate import neighbors
+from evaluate.neighbors import MISSING, SpaceRows, gower_nearest, gower_without_each, nearest, search, space_of
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 from synth.schema import build_schema
@@ -34,8 +34,8 @@ def tables_of(*frames: pd.DataFrame) -> Tables:
 
 
 def test_nearest_rows_are_those_of_brute_force_and_only_equal_ones_are_at_no_distance(monkeypatch):
-    monkeypatch.setattr(exact_search, "CHUNK_ROWS", 70)
-    monkeypatch.setattr(exact_search, "BLOCK_ROWS", 33)
+    monkeypatch.setattr(neighbors, "CHUNK_ROWS", 70)
+    monkeypatch.setattr(neighbors, "BLOCK_ROWS", 33)
     rng = np.random.default_rng(1)
     train, fresh, control, synthetic = (mixed(n, rng) for n in (200, 100, 100, 150))
     space = space_of(tables_of(train, fresh, control, pd.concat([synthetic.iloc[30:], train.iloc[:30]])))
@@ -49,8 +49,8 @@ def test_nearest_rows_are_those_of_brute_force_and_only_equal_ones_are_at_no_dis
 @pytest.mark.parametrize("k", [1, 3, 16])
 def test_many_neighbors_are_those_of_brute_force(k, monkeypatch):
     """Groups whose minima are looked at first must hide no neighbor, nor may the rest that fills no group."""
-    monkeypatch.setattr(exact_search, "GROUP_ROWS", 4)
-    monkeypatch.setattr(exact_search, "CHUNK_ROWS", 151)
+    monkeypatch.setattr(neighbors, "GROUP_ROWS", 4)
+    monkeypatch.setattr(neighbors, "CHUNK_ROWS", 151)
     rng = np.random.default_rng(2)
     targets, pool = (
         SpaceRows(np.arange(n, dtype=np.uint64) + np.uint64(1000 * n), rng.standard_normal((n, 6), np.float32), {})
@@ -97,7 +97,7 @@ def gower(targets: SpaceRows, pool: SpaceRows, names: list[str]) -> np.ndarray:
 
 @pytest.mark.parametrize("kinds", ["cccc", "xxx", "ccxx"])
 def test_gowers_neighbors_are_those_of_brute_force_also_without_each_column(kinds, monkeypatch):
-    monkeypatch.setattr(exact_search, "CELLS", 700)
+    monkeypatch.setattr(neighbors, "CELLS", 700)
     targets, pool = rows(40, 0, kinds), rows(90, 1, kinds)
     names = list(pool.columns)
     for k in (1, 3, 90):

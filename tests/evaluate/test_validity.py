@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evaluate import validity
 from evaluate.intervals import clopper_pearson
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
-from evaluate.validity import validity
-from evaluate.validity.masking import form, shapes
-from evaluate.validity.validity import ViolationCounts
+from evaluate.validity import ViolationCounts, form, shapes
 from synth.schema import build_schema
 from synth.table import conform
 from synth.table.rows import Rows

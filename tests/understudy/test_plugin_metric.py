@@ -63,7 +63,7 @@ def test_it_is_measured_judged_by_a_policy_and_shown_in_the_report() -> None:
     check_measures(["order"])
     evaluation = evaluation_from(evaluated(table(300, 3), "order", "validity").to_json())
     result = evaluation.candidates[0].find(NAME)
-    assert (MODULES["order"], MODULES["validity"]) == ("understudy_repeats", "evaluate.validity.validity")
+    assert (MODULES["order"], MODULES["validity"]) == ("understudy_repeats", "evaluate.validity")
     assert isinstance(result, Estimate) and result.value < 0.05 and result.floor is not None
     verdicts = judge(evaluation, build_policy(POLICY))
     assert (verdicts[0].findings[0].rule.measure, verdicts[0].findings[0].outcome) == (NAME, "PASS")

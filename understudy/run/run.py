@@ -15,8 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from evaluate.gate.verdict import Verdict
-from evaluate.provenance import Provenance, PublishedNumbers, SweepRecord
-from evaluate.released import Released
+from evaluate.provenance import Provenance, PublishedNumbers, Released, SweepRecord
 from evaluate.result import Evaluation
 from synth.dp.budget import Budget
 from synth.dp.schedule import Schedule

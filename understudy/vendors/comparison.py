@@ -34,8 +34,7 @@ from evaluate.intervals import clustered, newcombe
 from evaluate.metrics import CATALOG
 from evaluate.privacy import copies
 from evaluate.provenance import Provenance
-from evaluate.ranking.figures import ReplicatedFigures
-from evaluate.ranking.ranking import frontier, ranked
+from evaluate.ranking import ReplicatedFigures, frontier, ranked
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.tables import Real, Tables

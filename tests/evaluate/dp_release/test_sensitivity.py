@@ -28,7 +28,7 @@ from evaluate.dp_release import (
     released_schedule,
     right_and_wrong,
 )
-from evaluate.released import COLUMN, COLUMN_MEAN, MEASURES, N_ROWS, PAIR_MEAN, RIGHT, Released
+from evaluate.provenance import COLUMN, COLUMN_MEAN, MEASURES, N_ROWS, PAIR_MEAN, RIGHT, Released
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import InjectedNoise, NoNoise, SystemNoise
 from synth.dp.schedule import Schedule
@@ -135,6 +135,8 @@ def residuals(sides: Split, synthetic: pd.DataFrame, noise: Any, n_times: int) -
     for _ in range(n_times):
         numbers = release_numbers(sides, synthetic, schema, Budget(schedule, noise))
         by = {each.measure: each for each in numbers if each.measure != COLUMN}
+        if RIGHT not in by:  # noise that is too loud may leave no held-out row
+            continue
         n_rows = int(by[N_ROWS].value)
         exact = [len(both), *(half_rows([c], [s], n_rows) for c, s in columns), half_rows(*pairs, n_rows), *accuracy]
         drawn = [d for m in (N_ROWS, COLUMN_MEAN, PAIR_MEAN, RIGHT) for d in by[m].drawn]

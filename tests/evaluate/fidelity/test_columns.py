@@ -13,11 +13,10 @@ from benchmarks.spoiled_tables import spoiled_table
 from evaluate.fidelity import columns, descriptives
 from evaluate.fidelity.columns import Gaps, chi_square
 from evaluate.fidelity.descriptives import ColumnValues, Shares, ratio
-from evaluate.fidelity.rows import OrderedValues
-from evaluate.fidelity.samples import Samples
-from evaluate.figures import ColumnShares
+from evaluate.fidelity.samples import OrderedValues, Samples
 from evaluate.intervals import replicate_groups, wilson
 from evaluate.result import Estimate
+from evaluate.result_io import ColumnShares
 from evaluate.tables import MetricResult, Tables
 from synth.domain import Discretizer
 from synth.schema import build_schema

@@ -32,7 +32,7 @@ LIMITS = limits_of("public")
 
 def measured(tables: Tables) -> dict[str, Estimate | Failure]:
     coded = EncodedSamples.of(tables, Samples.draw(tables).whole())
-    return {each.measure: each for each in dependence.measure(coded)}
+    return {each.measure: each for each in dependence.over_all_rows(coded)}
 
 
 def outcome(result: Estimate | Failure, limit: float) -> str:

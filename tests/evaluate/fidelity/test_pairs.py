@@ -10,10 +10,17 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from evaluate.fidelity import pairs, repeats, triples
-from evaluate.fidelity.associations import correlation_ratio, cramers_v, moments, pair_moments, pearson, standardized
-from evaluate.fidelity.encoded import EncodedSamples, replicated
-from evaluate.fidelity.samples import Samples
+from evaluate.fidelity import detection, pairs
+from evaluate.fidelity.encoded import (
+    EncodedSamples,
+    correlation_ratio,
+    cramers_v,
+    moments,
+    pair_moments,
+    pearson,
+    replicated,
+)
+from evaluate.fidelity.samples import Samples, standardized
 from evaluate.intervals import N_GROUPS, replicate_groups
 from evaluate.result import Estimate
 from evaluate.tables import MetricResult, Tables
@@ -136,8 +143,8 @@ def test_every_triple_agrees_with_counting_rows_one_by_one(tables: Tables) -> No
         ]
         tvd, reference = (shares[0].sub(part, fill_value=0).abs().sum() / 2 for part in shares[1:])
         beyond.append(tvd - reference)
-    measurement = triples.measure(tables)
-    assert find(measurement, triples.WORST).value == pytest.approx(max(beyond), abs=1e-12)
+    measurement = pairs.triples(tables)
+    assert find(measurement, pairs.WORST_TRIPLE).value == pytest.approx(max(beyond), abs=1e-12)
     drawn = [row["tvd"] - row["reference"] for row in measurement.figures["triples"]["worst"]]
     assert drawn == pytest.approx(sorted(beyond, reverse=True), abs=1e-12)
 
@@ -151,7 +158,7 @@ def test_what_only_three_columns_show_together_is_seen() -> None:
 
     schema = build_schema({"status": "declared", "columns": {name: {"kind": "boolean"} for name in "abc"}})
     tables = Tables.prepare(rows(2000, tied=True), rows(1000, tied=True), rows(1000, tied=False), schema)
-    worst = find(triples.measure(tables), triples.WORST)
+    worst = find(pairs.triples(tables), pairs.WORST_TRIPLE)
     assert worst.low > 0.4
     assert "'a' and 'b' and 'c'" in worst.note
 
@@ -161,9 +168,9 @@ def test_rows_that_stand_twice_are_repeated_and_fresh_rows_repeat_as_real_ones_d
     names = ["color", "shape", "count"]
     coarse = schema.model_copy(update={"columns": {name: schema.columns[name] for name in names}})
     parts = [population(n_rows, rng)[names] for n_rows in (900, 400, 450)]
-    fresh = repeats.repeated_rows(tables_of(*parts, coarse))
+    (fresh,) = detection.repeated_rows(tables_of(*parts, coarse)).estimates
     twice = pd.concat([parts[2]] * 2, ignore_index=True)
-    doubled = repeats.repeated_rows(tables_of(*parts[:2], twice, coarse))
+    (doubled,) = detection.repeated_rows(tables_of(*parts[:2], twice, coarse)).estimates
     assert fresh.low <= 0.0 <= fresh.high
     assert doubled.low > max(0.05, fresh.value) and "have an equal one" in doubled.note
     assert "Of 900 synthetic rows 100.0% have" in doubled.note
@@ -177,6 +184,6 @@ def test_the_interval_of_repeated_rows_holds_no_difference_between_two_samples(n
     weights = 1 / np.arange(1, n_cells + 1) ** skew
     for seed in range(60):
         parts = [pd.DataFrame({"x": rng.choice(n_cells, n, p=weights / weights.sum())}) for n in (700, 200, 700)]
-        result = repeats.repeated_rows(tables_of(*parts, schema, seed))
+        (result,) = detection.repeated_rows(tables_of(*parts, schema, seed)).estimates
         covered.append(result.low <= 0.0 <= result.high)
     assert np.mean(covered) >= 0.95 - 3.1 * np.sqrt(0.95 * 0.05 / 60)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.fidelity import dependence, within
+from evaluate.fidelity import dependence
 from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import Samples
 from evaluate.gate.policy import load_policy, shipped
@@ -28,7 +28,7 @@ SCHEMA = build_schema(
     }
 )
 SHARES = {"a": 0.6, "b": 0.25, "c": 0.15}
-LIMITS = {name: next(r for r in load_policy(name).rules if r.measure == within.NAME) for name in shipped()}
+LIMITS = {name: next(r for r in load_policy(name).rules if r.measure == dependence.WITHIN) for name in shipped()}
 
 
 def rows(n: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -52,7 +52,7 @@ def coded(synthetic: pd.DataFrame, seed: int = 0, n: int = 2_000) -> EncodedSamp
 
 
 def measured(synthetic: pd.DataFrame, seed: int = 0) -> Estimate:
-    result = within.measure(coded(synthetic, seed), SCHEMA.target)
+    result = dependence.within_groups(coded(synthetic, seed), SCHEMA.target)
     assert isinstance(result, Estimate)
     return result
 
@@ -63,7 +63,7 @@ def test_a_relation_turned_round_in_one_group_breaks_the_rule_and_on_average_it_
     result = measured(bad)
     assert all(rule.fails_beyond is not None and result.low > rule.fails_beyond for rule in LIMITS.values()), result
     assert f"'z' where 'group' is '{group}'" in result.note
-    (overall, _) = dependence.measure(coded(bad))
+    (overall, _) = dependence.over_all_rows(coded(bad))
     assert isinstance(overall, Estimate) and overall.value < 0.9
 
 
@@ -94,7 +94,7 @@ def test_two_labels_that_were_exchanged_in_all_rows_break_the_rule(tables_of: Ca
     swapped = fresh.assign(kind=fresh["kind"].map(lambda kind: {"c": "d", "d": "c"}.get(kind, kind)))
     for rows_, is_swapped in ((fresh, False), (swapped, True)):
         drawn = tables_of(train, holdout, rows_, schema)
-        result = within.measure(EncodedSamples.of(drawn, Samples.draw(drawn).whole(), together=4), None)
+        result = dependence.within_groups(EncodedSamples.of(drawn, Samples.draw(drawn).whole(), together=4), None)
         assert isinstance(result, Estimate) and result.low is not None
         assert all((result.low > (rule.fails_beyond or 0.0)) == is_swapped for rule in LIMITS.values()), result
         assert not is_swapped or "of 'kind'" in result.note
@@ -103,7 +103,7 @@ def test_two_labels_that_were_exchanged_in_all_rows_break_the_rule(tables_of: Ca
 def test_it_is_the_squared_difference_of_dependence_over_that_of_train_without_its_noise() -> None:
     codes = coded(turned(rows(2_000, np.random.default_rng(1)), "b"))
     group, z = codes.columns.index("group"), codes.columns.index("z")
-    level = next(level for level in within._levels(codes, None) if "'b'" in level.words)
+    level = next(level for level in dependence._levels(codes, None) if "'b'" in level.words)
 
     def covariances(table: int, kept: np.ndarray) -> list[np.ndarray]:
         inside = codes.rows[table].codes[kept]
@@ -132,7 +132,7 @@ def test_it_is_the_squared_difference_of_dependence_over_that_of_train_without_i
     noise = {name: 15 / 16 * ((part[1:] - part[1:].mean(axis=0)) ** 2).sum() for name, part in result.items()}
     apart = ((result["synthetic"][0] - result["train"][0]) ** 2).sum() - noise["synthetic"] - noise["train"]
     own = max((result[name][0] ** 2).sum() - noise[name] for name in ("train", "all"))
-    flags = within.Flags.of(codes)
+    flags = dependence.Flags.of(codes)
     groups, whole = (flags.by_column(flags.squares(part)) for part in (level, None))
-    shares = within._shares(groups, np.maximum(groups[:, 2], whole[:, 2]))[0]
+    shares = dependence._shares(groups, np.maximum(groups[:, 2], whole[:, 2]))[0]
     assert shares[z, 0, 0] == pytest.approx(apart / own, rel=1e-4)

@@ -13,7 +13,7 @@ from evaluate.gate.undecided import CANNOT, DELTA, SAMPLED, UNSEARCHED, most_of,
 from evaluate.metrics import CATALOG, COMPARED, GATEABLE, KEPT, TEST, THREE, UNJUDGED
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.tables import N_ROWS
-from evaluate.utility import task
+from evaluate.utility import study
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule, TradeOff
 from tests.evaluations import facts
@@ -75,7 +75,7 @@ def test_ways_out_are_an_epsilon_that_proves_and_a_named_person() -> None:
 
 
 def test_what_measures_take_at_most_is_what_they_take() -> None:
-    most = {COMPARED: N_ROWS, KEPT: N_ROWS, THREE: detection.MAX_ROWS, TEST: task.MAX_ROWS}
+    most = {COMPARED: N_ROWS, KEPT: N_ROWS, THREE: detection.MAX_ROWS, TEST: study.MAX_ROWS}
     assert {counted: counted.most for counted in most} == most
 
 

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 
-from evaluate.utility.models import Features, fit_classes
-from evaluate.utility.scores import N_REPLICATES, macro_roc_auc, r2, roc_auc, weightings
+from evaluate.utility.models import N_REPLICATES, Features, fit_classes, macro_roc_auc, r2, roc_auc, weightings
 from synth.schema import build_schema
 
 

@@ -10,7 +10,7 @@ from evaluate.dp_release import predicts
 from evaluate.options import MeasureOptions
 from evaluate.tables import Tables
 from evaluate.utility import study, tstr
-from evaluate.utility.task import Task, public_task, public_values
+from evaluate.utility.study import Task, public_task, public_values
 from synth.schema import build_schema
 from synth.schema.kinds import IntegerColumn, RealColumn
 from tests.evaluations import stated

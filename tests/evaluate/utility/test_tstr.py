@@ -9,9 +9,9 @@ import pytest
 from evaluate.result import Estimate
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
-from evaluate.utility import models, study, task, tstr
+from evaluate.utility import models, study, tstr
 from evaluate.utility.models import FORMS
-from evaluate.utility.task import Task
+from evaluate.utility.study import Task
 from synth.schema import build_schema
 
 from .conftest import population, schema_of, values
@@ -164,11 +164,11 @@ def test_where_no_column_does_the_models_are_the_same_and_cost_nothing(make):
 
 def test_a_strong_column_and_one_that_never_repeats_give_nothing_away(make):
     built = make()
-    scores = task.scores_alone(built, Task.of(built, "y"))
-    assert 0.7 < scores["x"] < task.LIMIT
+    scores = study.scores_alone(built, Task.of(built, "y"))
+    assert 0.7 < scores["x"] < study.LIMIT
     assert abs(scores["sex"] - 0.5) < 0.08
     numbered = replace(
         built, **{side: getattr(built, side).assign(hours=np.arange(600)) for side in ("train", "control")}
     )
-    alone = task.scores_alone(numbered, Task.of(built, "y"))
+    alone = study.scores_alone(numbered, Task.of(built, "y"))
     assert abs(alone["hours"] - 0.5) < 0.08

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from evaluate.tables import Tables
-from evaluate.utility.k_means import GroupSpace, Points, ScaledColumn, k_means, squared_distances
+from evaluate.utility.clusters import GroupSpace, Points, ScaledColumn, k_means, squared_distances
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import NoNoise, SystemNoise
 from synth.dp.schedule import Schedule

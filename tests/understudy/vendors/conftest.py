@@ -11,8 +11,8 @@ import pytest
 import tomli_w
 from pydantic import TypeAdapter
 
+from evaluate import ranking
 from evaluate.comparison import VendorRanking
-from evaluate.ranking import figures, ranking
 from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from
 from synth.generators.registry import generator

@@ -24,8 +24,18 @@ from scipy import sparse
 
 from evaluate.result import Failure
 from evaluate.tables import MetricResult, Tables
-from evaluate.utility.clusters import FORM, LEAST_EXPLAINED, ClusterStudy, nearest, study_of
-from evaluate.utility.k_means import N_CENTERS, GroupSpace, Points, k_means, squared_distances
+from evaluate.utility.clusters import (
+    FORM,
+    LEAST_EXPLAINED,
+    N_CENTERS,
+    ClusterStudy,
+    GroupSpace,
+    Points,
+    k_means,
+    nearest,
+    squared_distances,
+    study_of,
+)
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, ceil_sqrt, gaussian_of_rho
 from synth.dp.mechanisms import InjectedNoise

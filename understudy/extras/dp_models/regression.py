@@ -20,10 +20,9 @@ import pandas as pd
 from evaluate.result import Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
-from evaluate.utility.k_means import GroupSpace, ScaledColumn
+from evaluate.utility.clusters import GroupSpace, ScaledColumn
 from evaluate.utility.models import predictors
-from evaluate.utility.study import study_of
-from evaluate.utility.task import Task, public_values
+from evaluate.utility.study import Task, public_values, study_of
 from evaluate.utility.tstr import BOUNDS
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Steps

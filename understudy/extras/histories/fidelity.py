@@ -20,13 +20,11 @@ from pydantic import Field
 from evaluate.fidelity.columns import Gaps
 from evaluate.fidelity.dependence import Squares
 from evaluate.fidelity.encoded import total_variations
-from evaluate.fidelity.estimates import Distance
-from evaluate.fidelity.rows import OrderedValues
-from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC
-from evaluate.figures import ColumnShares, FigurePart, Number, Share
+from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Distance, OrderedValues
 from evaluate.intervals import N_GROUPS, newcombe, wilson
 from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
+from evaluate.result_io import ColumnShares, FigurePart, Number, Share
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 from understudy.extras.histories.samples import (

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from evaluate.engine import measure_candidate
-from evaluate.figures import check_figures
 from evaluate.gate.policy import shipped
 from evaluate.result import Candidate
+from evaluate.result_io import check_figures
 from evaluate.tables import Real
 from synth.schema import Schema, build_schema
 from tests.extras.text.evaluation.spoiled import number, outcomes

@@ -20,13 +20,11 @@ import pandas as pd
 from evaluate.fidelity.columns import Gaps
 from evaluate.fidelity.dependence import Squares
 from evaluate.fidelity.encoded import EncodedSamples, replicated, total_variation
-from evaluate.fidelity.estimates import worst
-from evaluate.fidelity.rows import OrderedValues
-from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
-from evaluate.figures import FigurePart
+from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, OrderedValues, Samples, worst
 from evaluate.intervals import HALVES, N_GROUPS, Rate, design_effect, newcombe, replicate_groups, wilson
 from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
+from evaluate.result_io import FigurePart
 from evaluate.tables import MetricResult, Tables
 from understudy.extras.text.evaluation.agreement import MIN_TEXTS, agreements
 from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens

@@ -28,13 +28,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from evaluate.figures import Count, FigurePart
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import COPIED_PEOPLE, SYNTHETIC, Metric
 from evaluate.privacy.coincidence import CERTAIN, Alone, Coincidences
 from evaluate.privacy.pii import N_PHONE, likeness, too_many
 from evaluate.privacy.score_tail import LEAST_CONTROLS, ScoreTail
 from evaluate.result import Estimate, Failure
+from evaluate.result_io import Count, FigurePart
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 from synth.personal import CARD_DIGITS, as_text

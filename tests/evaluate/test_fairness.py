@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluate.fairness import columns, models
-from evaluate.fairness.groups import Groups
+from evaluate import fairness
+from evaluate.estimate import NotMeasuredError
+from evaluate.fairness import Groups
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import Tables
 from evaluate.utility import study
@@ -24,7 +25,7 @@ COLUMNS: dict[str, Any] = {
 def linear_only():
     """One form of model, so that tests are quick."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(models, "FORM", "linear")
+        patch.setattr(fairness, "FORM", "linear")
         yield
 
 
@@ -68,7 +69,7 @@ def by_name(measurement):
 
 @pytest.mark.statistical
 def test_an_independent_sample_is_fair():
-    result = by_name(models.measure(tables()))
+    result = by_name(fairness.models(tables()))
     gap = result["fairness.gap.boosting", "sex"]
     assert gap.low <= 0.01 and gap.value < 0.05
     added = result["fairness.parity.boosting", "sex"]
@@ -80,7 +81,7 @@ def test_a_generator_that_loses_one_group_shows():
     """In 2 of 4 draws at least: it shows in 97 of 100, so that fewer come once in 9,000 runs."""
     shown = []
     for draw in range(1, 5):
-        planted = models.measure(tables(unfair(population(1_200, 10 * draw + 3)), draw=draw))
+        planted = fairness.models(tables(unfair(population(1_200, 10 * draw + 3)), draw=draw))
         gap = by_name(planted)["fairness.gap.boosting", "sex"]
         rows = {row["group"]: row["boosting"]["gap"] for row in planted.figures["fairness_models"][0]["groups"][:2]}
         assert gap.value == max(rows.values())
@@ -96,15 +97,15 @@ def test_parity_is_what_counting_gives(few_fits):
     predictions = learned.models["linear"]["tstr"].predictions
     frame = pd.DataFrame({"sex": learned.test.rows["sex"].astype(object), "positive": predictions.argmax(axis=1)})
     rates = frame[frame["sex"] != "rare"].groupby("sex")["positive"].mean()
-    result = models.parity(learned, members, predictions, learned.blocks[0])
+    result = fairness.parity(learned, members, predictions, learned.blocks[0])
     assert result[0] == pytest.approx(rates.max() - rates.min())
 
 
 def test_columns_are_compared_within_groups():
-    honest = by_name(columns.measure(tables()))["fairness.tvd.excess", "sex"]
+    honest = by_name(fairness.columns(tables()))["fairness.tvd.excess", "sex"]
     older = population(1_200, 3)
     older.loc[older["sex"] == "f", "age"] = 80
-    result = columns.measure(tables(older))
+    result = fairness.columns(tables(older))
     worst = by_name(result)["fairness.tvd.excess", "sex"]
     assert honest.low <= 0 and worst.low > 0.1 > honest.value
     rows = {row["group"]: row for row in result.figures["fairness_columns"][0]["groups"]}
@@ -113,7 +114,9 @@ def test_columns_are_compared_within_groups():
 
 
 def test_what_cannot_be_measured_is_said(few_fits):
-    assert "no sensitive column" in models.measure(tables(sensitive=())).failures[0].message
-    assert "no sensitive column" in columns.measure(tables(sensitive=())).failures[0].message
-    assert "fewer than two" in models.measure(tables(n=150)).failures[0].message
-    assert models.measure(tables(target=None)).failures[0].message == "the schema names no target"
+    for measure in (fairness.models, fairness.columns):
+        with pytest.raises(NotMeasuredError, match="no sensitive column"):
+            measure(tables(sensitive=()))
+    assert "fewer than two" in fairness.models(tables(n=150)).failures[0].message
+    with pytest.raises(NotMeasuredError, match="the schema names no target"):
+        fairness.models(tables(target=None))

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluate import ranking
 from evaluate.comparison import PairResult
-from evaluate.multiple_testing import holm, letters
-from evaluate.ranking import figures, ranking
-from evaluate.ranking.figures import FIGURES, SHARE, DependenceLost, ReplicatedFigures
-from evaluate.ranking.ranking import compared, places, ranked
+from evaluate.intervals import holm, letters
+from evaluate.ranking import FIGURES, SHARE, DependenceLost, ReplicatedFigures, compared, places, ranked
 from evaluate.result import Failure
 from evaluate.sampling import shuffle_columns
 from evaluate.tables import Real
@@ -125,8 +124,7 @@ def test_a_table_that_breaks_a_rule_on_fidelity_stands_behind_those_that_keep_th
 
 def test_shuffled_columns_are_never_ahead_of_a_table_with_much_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs of the noisy table are farther from train than those of shuffled columns; its relations are nearer."""
-    for module in (figures, ranking):  # models take long to fit
-        monkeypatch.setattr(module, "FIGURES", {SHARE: FIGURES[SHARE]})
+    monkeypatch.setattr(ranking, "FIGURES", {SHARE: FIGURES[SHARE]})  # models take long to fit
     for seed in range(2):
         real = world(seed, 600, 400)
         noisy = drawn(np.random.default_rng(seed), 600, 0.4)

@@ -4,21 +4,22 @@ The one measure that looks at the table as it was offered, and at all of its row
 schema.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 
-from evaluate.all_rows import CellFaults, repeated, units_of
 from evaluate.intervals import clopper_pearson, design_effect
 from evaluate.metrics import SYNTHETIC, UNJUDGED, Metric
 from evaluate.result import Estimate
+from evaluate.sampling import CellFaults, repeated, units_of
 from evaluate.tables import MetricResult, Tables
 from evaluate.text import MOST_NAMED, listed
-from evaluate.validity.masking import shapes
-from synth.constraints import Constraint, Unique
+from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Steps, Unique
+from synth.domain.relations import compares_days, exact_positions, on_one_line
 from synth.personal import form_of, ill_formed
 from synth.row_hash import entity_hashes
 from synth.row_order import broken_in
@@ -57,16 +58,13 @@ class ViolationCounts:
 
 
 class Law(NamedTuple):
-    """A constraint, how many rows break it, and how many of these by a value that cannot be read."""
-
     constraint: Constraint
-    tally: ViolationCounts
-    n_unread: int
+    tally: ViolationCounts  # of rows that break it
     shapes: Sequence[tuple[str, int]]
 
 
 class Judged(NamedTuple):
-    """What breaks the rules: of rows, of each column with the rules that it breaks, and of each constraint."""
+    """What breaks the rules."""
 
     rows: ViolationCounts
     columns: Mapping[str, ViolationCounts]
@@ -101,8 +99,7 @@ def measure(tables: Tables) -> MetricResult:
         constraints.append(_constraint(law, marks))
         laws.append({
             "rule": str(law.constraint), "n": law.tally.n, "n_broken": law.tally.n_broken,
-            "n_unreadable": law.n_unread, "reference": marks[0], "floor": marks[1],
-            "shapes": [{"shape": shape, "n": n} for shape, n in law.shapes],
+            "reference": marks[0], "floor": marks[1], "shapes": [{"shape": shape, "n": n} for shape, n in law.shapes],
         })  # fmt: skip
     figures = {"validity": {"constraints": laws, "columns": wrong}} if laws or wrong else {}
     whole = share("validity.rows", judged.rows, (), " ".join(notes), marks=of_rows)
@@ -180,7 +177,14 @@ def _judged(rows: Rows, schema: Schema, seen: Schema, ranks: np.ndarray | None =
     faults, units = CellFaults.of(rows, schema, ranks), np.arange(len(rows))
     if schema.entity is not None:  # a row without one is its own unit
         units = units_of(np.concatenate([entity_hashes(chunk, schema.entity, schema) for chunk in rows.chunks()]))
-    faulty = {name: flags | _misshapen(rows, schema, name, ranks) for name, flags in faults.flags.items()}
+    faulty = dict(faults.flags)
+    for name, column in schema.columns.items():
+        if name in faulty and column.is_personal:
+            ill = np.concatenate([ill_formed(frame[name], column) for frame in rows.frames(name)])
+            faulty[name] = faulty[name] | ill
+            if column.unique:
+                later = np.arange(len(rows)) if ranks is None else ranks
+                faulty[name] |= repeated(rows, (name,), schema, later=later)
     laws = [_law(rows, constraint, seen, faulty, units) for constraint in schema.constraints]
     flags = np.logical_or.reduce([np.zeros(len(rows), dtype=bool), *faulty.values(), *(broken for _, broken in laws)])
     return Judged(
@@ -213,17 +217,7 @@ def _law(
     if len(positions):
         among = f"among {SHOWN_ROWS:,} of them: " if len(positions) > SHOWN_ROWS else ""
         shown = [(among + shape, n) for shape, n in shapes(rows.take(positions[:SHOWN_ROWS]), constraint, schema)]
-    return Law(constraint, ViolationCounts.of(flags | unread, units), int(unread.sum()), shown), flags | unread
-
-
-def _misshapen(rows: Rows, schema: Schema, name: str, ranks: np.ndarray | None) -> np.ndarray:
-    """Flags of rows of a column of personal data with a value not of its form, or with a repeated unique value."""
-    column: Any = schema.columns[name]
-    if not column.is_personal:
-        return np.zeros(len(rows), dtype=bool)
-    flags = np.concatenate([ill_formed(frame[name], column) for frame in rows.frames(name)])
-    ranks = np.arange(len(rows)) if ranks is None else ranks
-    return np.asarray(flags | repeated(rows, (name,), schema, later=ranks)) if column.unique else flags
+    return Law(constraint, ViolationCounts.of(flags | unread, units), shown), flags | unread
 
 
 def _n_values(rows: Rows, name: str) -> int:
@@ -248,3 +242,129 @@ def _rules(rows: Rows, schema: Schema, name: str, faults: CellFaults) -> list[st
         once = ", or repeats them" if column.unique else ""
         rules.append(f"holds values that have not the form of its kind ({form_of(column)}){once}")
     return rules
+
+
+MOST = 3  # Shapes of one constraint at most
+_LONGEST = 24
+_UNITS = ((86_400_000_000, "days"), (3_600_000_000, "hours"), (60_000_000, "minutes"), (1_000_000, "seconds"))
+
+
+def shapes(broken: pd.DataFrame, constraint: Constraint, schema: Schema) -> list[tuple[str, int]]:
+    """The most frequent shapes of rows that break a constraint, each with its number of rows; frequent ones first."""
+    counted: Counter[str] = Counter()
+    for shape, n in _shapes(broken, constraint, schema) if len(broken) else ():
+        counted[shape] += n
+    return sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:MOST]
+
+
+def _shapes(broken: pd.DataFrame, constraint: Constraint, schema: Schema) -> Iterator[tuple[str, int]]:
+    match constraint:
+        case Inequality():
+            yield from _orders(broken, constraint, schema)
+        case Formula():
+            yield from _results(broken, constraint, schema)
+        case Steps():
+            yield f"{constraint.column!r} follows a value that it never follows", len(broken)
+        case FixedCombinations():
+            for shape, n in _distinct(broken, constraint.columns, schema):
+                yield f"the combination ({shape}) is not listed", n
+        case Unique():
+            for shape, n in _distinct(broken, constraint.columns, schema):
+                yield f"{n:,} rows hold the same values ({shape})", n
+
+
+def form(text: str) -> str:
+    """The form of a text: letters as a or A, digits as 9, signs beyond ASCII as ?.
+
+    >>> form("Bach 7, b-moll")
+    'Aaaa 9, a-aaaa'
+    >>> form("😀")
+    '?'
+    """
+    masked = "".join(
+        "9" if character.isnumeric()
+        else ("A" if character.isupper() else "a") if character.isalnum()
+        else character if character.isascii() else "?"
+        for character in text[:_LONGEST]
+    )  # fmt: skip
+    return masked if len(text) <= _LONGEST else f"{masked}..."
+
+
+def _first_digit(number: float) -> str:
+    return f"{float(f'{number:.0e}'):,.10g}"
+
+
+def _coarse(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The values to three digits, each once, and how many there are of it: one sentence each would take long."""
+    size = 10.0 ** (np.floor(np.log10(np.where(values == 0, 1.0, np.abs(values)))) - 2)
+    return np.unique(np.round(values / size) * size, return_counts=True)
+
+
+def _distinct(broken: pd.DataFrame, names: Sequence[str], schema: Schema) -> Iterator[tuple[str, int]]:
+    """The shape of each distinct tuple of values, and how many rows hold it."""
+    columns: list[Any] = [schema.columns[name] for name in names]
+    levels = [{} if each.is_boolean else {value: i for i, value in enumerate(each.levels, 1)} for each in columns]
+
+    def shape(value: Any, name: str, column: Any, known: Mapping[Any, int]) -> str:
+        if column.is_boolean:
+            return f"{name!r} true or false"
+        if value in known:
+            return f"level {known[value]} of {name!r}"
+        return f"a time of {name!r}" if column.is_time else f"{form(str(value))} of {name!r}"
+
+    for values, n in Counter(zip(*(broken[name].tolist() for name in names), strict=True)).items():
+        yield ", ".join(map(shape, values, names, columns, levels)), n
+
+
+def _orders(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
+    columns: list[Any] = [schema.columns[name] for name in constraint.columns]
+    by_day = compares_days(constraint, schema.columns)
+    low, high = (
+        on_one_line(column.positions(broken[name]), column, by_day=by_day)
+        for name, column in zip(constraint.columns, columns, strict=True)
+    )
+    excesses, counts = _coarse(low - high)
+    if columns[0].is_time:
+        sentences = [_lasting(excess) for excess in excesses]
+    else:
+        ends = [end for column in columns for end in column.ends]
+        sentences = [_relative(excess, max(ends) - min(ends), "the range of both") for excess in excesses]
+    for by, n in zip(sentences, counts.tolist(), strict=True):
+        above = f"equals {constraint.high!r}" if by is None else f"is above {constraint.high!r} by about {by}"
+        yield f"{constraint.low!r} {above}", n
+
+
+def _lasting(micros: float) -> str | None:
+    """A stretch of time to its first digit; `None` for no time at all."""
+    if micros == 0:
+        return None
+    size, unit = next(((size, unit) for size, unit in _UNITS if micros >= size), (1, "microseconds"))
+    return f"{_first_digit(micros / size)} {unit}"
+
+
+def _relative(excess: float, extent: float, what: str) -> str | None:
+    if excess == 0:
+        return None
+    return f"{_first_digit(100 * excess / extent)}% of {what}" if extent > 0 else f"less than the precision of {what}"
+
+
+def _results(broken: pd.DataFrame, constraint: Any, schema: Schema) -> Iterator[tuple[str, int]]:
+    if constraint.looks_back:
+        yield f"{constraint.column!r} is not what its formula gives by the row before", len(broken)
+        return
+    column: Any = schema.columns[constraint.column]
+    exact = exact_positions(broken, constraint, column, schema.columns)
+    stated = column.positions(broken[constraint.column])
+    low, high = column.ends
+    for is_there, gives, fault in ((False, True, "is missing where its formula gives a value"),
+                                   (True, False, "is there where its formula gives no value")):  # fmt: skip
+        n = int(((np.isnan(stated) != is_there) & (np.isnan(exact) != gives)).sum())
+        if n:
+            yield f"{constraint.column!r} {fault}", n
+    differences, counts = _coarse((stated - exact)[~np.isnan(stated - exact)])
+    for difference, n in zip(differences, counts.tolist(), strict=True):
+        where = "above" if difference > 0 else "below"
+        size = _relative(abs(difference), high - low, "its range")
+        if column.is_time:
+            size = _lasting(abs(difference) * column.per_position)
+        yield f"{constraint.column!r} is {where} what its formula gives by about {size}", n

@@ -1,1 +1,0 @@
-"""Ranking of several synthetic tables of one real table: which is better, by which figure, and which are alike."""

@@ -1,1 +1,0 @@
-"""Validity of synthetic rows: whether they keep the rules of the schema."""
