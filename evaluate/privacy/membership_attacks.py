@@ -24,7 +24,7 @@ import pandas as pd
 
 from evaluate.neighbors import Neighbors, SpaceRows, kept_search, search, share_of, space_of
 from evaluate.neighbors.space import MISSING
-from evaluate.privacy.exact import exact_of
+from evaluate.privacy.coincidence import exact_of
 from evaluate.sampling import Side, entity_codes
 from evaluate.tables import Tables
 from evaluate.utility.models import in_one_thread

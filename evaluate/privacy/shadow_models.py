@@ -21,8 +21,8 @@ import pandas as pd
 
 from evaluate.metrics import Metric
 from evaluate.neighbors import SpaceRows, embed, nearest
+from evaluate.privacy.attribute_inference import match_counts, widths_of
 from evaluate.privacy.experiment import not_measured, too_few
-from evaluate.privacy.match_scores import match_counts, widths_of
 from evaluate.privacy.membership import Scores, area_estimate
 from evaluate.privacy.membership_attacks import contrasts
 from evaluate.sampling import one_per_entity

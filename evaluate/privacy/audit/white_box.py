@@ -32,8 +32,16 @@ from evaluate.privacy.audit.bounds import (
     gaussian_mu,
     largest_factor,
 )
-from evaluate.privacy.audit.counts import CountTrials, StandIn, trials_of_counts
-from evaluate.privacy.audit.steps import MOST_STEPS, N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
+from evaluate.privacy.audit.counts import (
+    MOST_STEPS,
+    N_STEP_CANARIES,
+    CountTrials,
+    StandIn,
+    StepLog,
+    StepTrials,
+    run_of_steps,
+    trials_of_counts,
+)
 from synth import extras
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent, SubsampledGaussianEvent

@@ -24,10 +24,8 @@ from scipy import sparse
 
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import COPIED_PEOPLE, Metric
-from evaluate.privacy.coincidence import CERTAIN
-from evaluate.privacy.exact import Exact, exact_of
+from evaluate.privacy.coincidence import CERTAIN, LEAST_CONTROLS, Exact, ScoreTail, exact_of
 from evaluate.privacy.membership_attacks import TargetNeighborhoods
-from evaluate.privacy.score_tail import LEAST_CONTROLS, ScoreTail
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables

@@ -11,6 +11,7 @@ from scipy import optimize, stats
 from evaluate.intervals import clopper_pearson
 from evaluate.privacy.audit.bounds import (
     MOST_EPSILON,
+    Residuals,
     allows,
     best_of_run,
     epsilon_of_less,
@@ -20,7 +21,6 @@ from evaluate.privacy.audit.bounds import (
     one_run_epsilon,
     one_run_p_value,
 )
-from evaluate.privacy.audit.power import Residuals
 from evaluate.privacy.audit.white_box import of_noise_in_steps
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent, SubsampledGaussianEvent
