@@ -9,7 +9,7 @@ be alone in the table (`privacy.singling_out`).
 
 from dataclasses import replace
 
-from evaluate.gate.undecided import SAMPLED, UNSEARCHED
+from evaluate.gate.finding import SAMPLED, UNSEARCHED
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import CATALOG
 from evaluate.result import Estimate

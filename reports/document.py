@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.gate.claim import Claims, claims_of
-from evaluate.gate.protection import Protection, named, standing_protection
+from evaluate.gate.claim import Claims, Protection, claims_of, named, standing_protection
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG, Metric
 from evaluate.result import LOOKS, Candidate, Estimate, Evaluation, Failure

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from evaluate.engine import evaluate_beside, proposed_schema
+from evaluate.gate.finding import JUDGE
 from evaluate.gate.policy import Policy, Waiver, build_waivers
-from evaluate.gate.undecided import JUDGE
 from evaluate.metrics import UNJUDGED
 from evaluate.options import EvaluationOptions
 from evaluate.provenance import Provenance

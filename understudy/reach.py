@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
+from evaluate.gate.finding import bounded, false_alarms, most_of
 from evaluate.gate.policy import Policy, Rule
-from evaluate.gate.undecided import bounded, false_alarms, most_of
 from evaluate.intervals import clopper_pearson, wilson
 from evaluate.privacy.membership import Scores, true_positive_rate
 from evaluate.privacy.membership_attacks import MOST_ROWS, ROWS_EACH, affordable_targets

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, cast
 
-from evaluate.gate.claim import Claims, claims_of, made_here, on_stand_in
-from evaluate.gate.protection import Protection, protection_of
+from evaluate.gate.claim import Claims, Protection, claims_of, made_here, on_stand_in, protection_of
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Estimate, Evaluation, GeneratorRecord
 from evaluate.text import plain
@@ -316,7 +315,7 @@ def _audit(candidate: Candidate, *, public: bool) -> AuditSummary:
         )  # fmt: skip
     words = (note.sentence, note.reading, note.power, note.evidence, *note.checks, note.scope, wording.NOT_SEEN)
     return AuditSummary(
-        outcome=cast(AuditOutcome, audit.verdict),
+        outcome=cast("AuditOutcome", audit.verdict),
         bound=math.floor(10**DECIMALS * audit.bound) / 10**DECIMALS,
         strongest=audit.strongest,
         confidence=audit.confidence,

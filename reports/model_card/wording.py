@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from evaluate.gate.claim import Of
-from evaluate.gate.protection import named
+from evaluate.gate.claim import Of, named
 from reports.model_card.schema import Form
 
 INTERNAL = (

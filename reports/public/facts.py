@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 
 from evaluate.audit_result import Audit
-from evaluate.gate.claim import Claim, Claims, claims_of, made_here, on_stand_in
+from evaluate.gate.claim import Claim, Claims, Protection, claims_of, made_here, on_stand_in, standing_protection
 from evaluate.gate.policy import Policy
-from evaluate.gate.protection import Protection, standing_protection
 from evaluate.provenance import PublishedNumbers
 from evaluate.released import Released
 from evaluate.result import Estimate, Evaluation, GeneratorRecord

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.gate.undecided import sampled
+from evaluate.gate.finding import sampled
 from evaluate.provenance import Provenance
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.text import count, finite, listed, number, percent, plain, sentence

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from evaluate.gate.claim import Protection
 from evaluate.gate.policy import shipped
-from evaluate.gate.protection import Protection
 from evaluate.gate.verdict import Verdict, judge
 from evaluate.plain_data import mapping
 from evaluate.result import Candidate, Estimate, Evaluation, Failure

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.gate.checks import BROKEN, Check
+from evaluate.gate.checks import BROKEN, TITLES, Check
 from evaluate.gate.finding import Finding
 from evaluate.gate.policy import STATEMENT
-from evaluate.gate.spoiled_cases import TITLES
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Evaluation
 from synth import extras

@@ -251,7 +251,7 @@ def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
 
 
 def _show_verdict(verdict: "Verdict", console: "Console") -> None:
-    from evaluate.gate.undecided import sampled
+    from evaluate.gate.finding import sampled
 
     rows = [(outcome_words(f), _rule(f), _estimate(f)) for f in verdict.findings]
     console.table(("outcome", "rule", "estimate [95%]"), rows)

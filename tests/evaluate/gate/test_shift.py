@@ -11,8 +11,7 @@ from scipy import special, stats
 from evaluate.fidelity.two_samples import _chi_square, _twins, counted, shift_of
 from evaluate.gate.finding import finding_of
 from evaluate.gate.policy import Policy, Rule, load_policy
-from evaluate.gate.shift import rests_on_holdout
-from evaluate.gate.verdict import judge_candidate
+from evaluate.gate.verdict import judge_candidate, rests_on_holdout
 from evaluate.metrics import GATEABLE
 from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, MOST_UNSEEN, RealFacts, Shift
 from evaluate.result import Candidate, Estimate
