@@ -8,31 +8,29 @@ from evaluate.gate.claim import Claims, Protection, claims_of, named, standing_p
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG, Metric
 from evaluate.result import LOOKS, Candidate, Estimate, Evaluation, Failure
-from reports.audits import AuditNote, audit_note
+from reports.audits import LACKS, AuditNote, BudgetTable, Standing, audit_note, books_of, standing_of
 from reports.glossary import key_figures
 from reports.sections.attacks import AttackNote, attack_note
-from reports.sections.extra import ExtraSection, brought, filled
 from reports.sections.fidelity import (
     AssociationSet,
     ColumnRow,
     ExpectationLine,
+    ExtraSection,
+    Weakest,
     WorstClique,
     associated,
     associations,
+    brought,
     column_rows,
     expectations,
+    filled,
     score_extent,
+    weakest_of,
     worst_cliques,
 )
-from reports.sections.guidelines import GuidelineRow, criteria_rows
-from reports.sections.limitations import TableLimitations, limits_of
-from reports.sections.overview import Guarantee, OverviewLine, answers_of, overview_of
-from reports.sections.privacy_budget import BudgetTable, books_of
-from reports.sections.ranking import Ranking, VendorRow, ranking_of
-from reports.sections.sweep import Sweep, shown_in_full, sweep_of
-from reports.sections.verdicts import Ruling, ruling_of, self_checks
-from reports.sections.weakest import Weakest, weakest_of
-from reports.standing import LACKS, Standing, standing_of
+from reports.sections.limitations import GuidelineRow, TableLimitations, criteria_rows, limits_of
+from reports.sections.overview import Guarantee, OverviewLine, Ruling, answers_of, overview_of, ruling_of, self_checks
+from reports.sections.sweep import Ranking, Sweep, VendorRow, ranking_of, shown_in_full, sweep_of
 from synth.dp.statement import NO_GUARANTEE
 
 __all__ = ["TITLE", "Document", "Section", "compose"]

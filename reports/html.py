@@ -22,17 +22,25 @@ from evaluate.gate.claim import made_here
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts
+from reports.audits import OUTSIDE, exact
 from reports.document import TITLE, Document, compose
 from reports.glossary import METRICS, TERMS, better, entry, evidence, reading, shown
 from reports.sections.attacks import MOST_COLUMNS, reached, splits, ways
-from reports.sections.extra import brought
-from reports.sections.guidelines import NOT_COVERED
-from reports.sections.limitations import NOT_RUN, attempts_on, audit_failed, left_out, twins, warnings_of
-from reports.sections.privacy_budget import OUTSIDE, exact
-from reports.sections.provenance import UNVERIFIED, fact_groups, schema_rows
-from reports.sections.ranking import named
-from reports.sections.utility import subgroups, utility_absent, utility_rows
-from reports.sections.verdicts import bound_of, first_sentence
+from reports.sections.fidelity import brought, subgroups, utility_absent, utility_rows
+from reports.sections.limitations import (
+    NOT_COVERED,
+    NOT_RUN,
+    UNVERIFIED,
+    attempts_on,
+    audit_failed,
+    fact_groups,
+    left_out,
+    schema_rows,
+    twins,
+    warnings_of,
+)
+from reports.sections.overview import bound_of, first_sentence
+from reports.sections.sweep import named
 from synth.dp.statement import IN_LEDGER, RELATIONS, trust_words
 from synth.output import whole_file
 

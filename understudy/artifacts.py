@@ -17,11 +17,9 @@ from evaluate.gate.policy import Policy
 from evaluate.gate.verdict import Verdict
 from evaluate.result import NOTICE, Evaluation
 from reports import write_html, write_sweep
-from reports.exports.junit import render_junit
-from reports.exports.summary import SUMMARY, to_summary
+from reports.exports.csv import SUMMARY, render_junit, to_summary
 from reports.model_card.card import CardFacts, internal_card, public_card
-from reports.model_card.croissant import CROISSANT, to_croissant
-from reports.model_card.render import write_card
+from reports.model_card.render import CROISSANT, to_croissant, write_card
 from reports.sections.sweep import is_releasable
 from synth import extras
 from synth.errors import TableError

@@ -5,15 +5,29 @@ Internal: all of them hold numbers computed from real rows. Each line says so it
 """
 
 import csv
+import re
 import statistics
-from collections import defaultdict
+import xml.etree.ElementTree as ET
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluate.result import Estimate, Evaluation, Failure
-from evaluate.text import loss
-from reports.sections.sweep import SweepPoint, average, by_setting, mean_of, sweep_of, sweep_points
+from evaluate.audit_result import MEASURE as AUDITED
+from evaluate.gate.checks import BROKEN, NOT_APPLICABLE
+from evaluate.gate.finding import Finding
+from evaluate.gate.policy import STATEMENT
+from evaluate.gate.verdict import Verdict
+from evaluate.result import NOTICE, Candidate, Estimate, Evaluation, Failure
+from evaluate.text import loss, number
+from reports.audits import audit_note, half_of
+from reports.document import TITLE
+from reports.glossary import shown
+from reports.model_card.card import privacy_of
+from reports.model_card.render import document, markdown_environment
+from reports.sections.limitations import left_out, on_samples, warnings_of
+from reports.sections.overview import ruling_of
+from reports.sections.sweep import SweepPoint, average, by_setting, mean_of, ranking_of, sweep_of, sweep_points
 from synth.output import whole_file
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -164,3 +178,148 @@ def _summary_lines(points: Sequence[SweepPoint]) -> Iterator[Line]:
 
 def _epsilon(epsilon: float | None) -> float | str:
     return "none" if epsilon is None else epsilon
+
+
+FAILURE, ERROR, SKIPPED = "failure", "error", "skipped"
+
+_UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 has no way to write (section 2.2); a column may be named so."""
+
+
+def render_junit(verdicts: Iterable[Verdict]) -> str:
+    """The verdicts as the text of one XML file. It holds numbers computed from real rows: it is internal."""
+    root = ET.Element("testsuites", name="understudy gate", time="0")
+    root.extend(_suite(verdict) for verdict in verdicts)
+    for count in ("tests", "failures", "errors"):
+        root.set(count, str(sum(int(suite.attrib[count]) for suite in root)))
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _suite(verdict: Verdict) -> ET.Element:
+    suite = ET.Element("testsuite", name=_text(f"{verdict.candidate} under {verdict.policy} {verdict.version}"))
+    facts = {
+        "candidate": verdict.candidate, "policy": verdict.policy, "version": str(verdict.version),
+        "audience": verdict.audience, "verdict": verdict.verdict, "notice": NOTICE, "reason": verdict.reason,
+    }  # fmt: skip
+    properties = ET.SubElement(suite, "properties")
+    for name, value in facts.items():
+        if value:
+            ET.SubElement(properties, "property", name=name, value=_text(value))
+    marks: Counter[str] = Counter()
+    names: Counter[str] = Counter()
+
+    def add(name: str, mark: str, kind: str, message: str, reason: str, output: str) -> None:
+        names[name] += 1  # cases of one name are one case to some readers: later ones are numbered
+        name = f"{name} ({names[name]})" if names[name] > 1 else name
+        case = ET.SubElement(suite, "testcase", classname=_text(verdict.policy), name=_text(name), time="0")
+        if mark:
+            marks[mark] += 1
+            ET.SubElement(case, mark, type=kind, message=_text(message)).text = _text(reason)
+        if output:
+            ET.SubElement(case, "system-out").text = _text(output)
+
+    for finding in verdict.findings:
+        add(_name(finding), *_mark(finding), finding.reason, _output(finding))
+    for check in verdict.checks:
+        mark = {BROKEN: ERROR, NOT_APPLICABLE: SKIPPED}.get(check.outcome, "")
+        output = f"{check.outcome}: {check.reason}"
+        add(f"self-test {check.case}", mark, check.outcome, check.reason, check.reason, output)
+    if verdict.verdict != "PASS" and not marks[FAILURE] + marks[ERROR]:
+        message = f"{verdict.verdict}. No binding rule is left that counts, so nothing was shown to hold."
+        add("verdict", FAILURE if verdict.verdict == "FAIL" else ERROR, verdict.verdict, message, message, "")
+    counts = {"tests": names.total(), "failures": marks[FAILURE], "errors": marks[ERROR], "skipped": marks[SKIPPED]}
+    suite.attrib.update({name: str(count) for name, count in counts.items()}, time="0")
+    return suite
+
+
+def _name(finding: Finding) -> str:
+    subject = f" {', '.join(finding.rule.subject)}" if finding.rule.subject else ""
+    return f"{finding.rule.measure}{subject}{'' if finding.binding else ' (warning)'}"
+
+
+def _mark(finding: Finding) -> tuple[str, str, str]:
+    """The mark of a case, empty for a pass; its type; its message."""
+    outcome, waiver = finding.outcome, finding.waiver
+    if outcome == "PASS":
+        return "", outcome, ""
+    if not finding.binding:
+        return SKIPPED, outcome, f"{outcome} (a warning, which changes no verdict). {finding.reason}"
+    if finding.waived and waiver is not None:
+        who = f"{outcome}, waived by {waiver.owner} until {waiver.until}: {waiver.reason.rstrip('.')}."
+        return SKIPPED, outcome, f"{who} {finding.reason}"
+    return FAILURE if outcome == "FAIL" else ERROR, outcome, f"{outcome}. {finding.reason}"
+
+
+def _output(finding: Finding) -> str:
+    rule, estimate, shown = finding.rule, finding.estimate, "none"
+    if estimate is not None and rule.measure.startswith(STATEMENT):
+        shown = loss(estimate.value)  # never understated
+    elif estimate is not None:
+        has_interval = estimate.low is not None and estimate.high is not None
+        interval = f" [{estimate.low:.4g}, {estimate.high:.4g}]" if has_interval else ""
+        shown = f"{estimate.value:.4g}{interval}, n = {estimate.n:,}"
+    limit = f"limit: {'at most' if rule.direction == 'lower' else 'at least'} {rule.limit:g}{rule.second}"
+    return "\n".join([limit, f"why: {rule.why}", f"estimate: {shown}", f"{finding.outcome}: {finding.reason}"])
+
+
+def _text(text: str) -> str:
+    """The text with what XML cannot hold written as its code point."""
+    return _UNWRITABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+SUMMARY = "summary.md"
+MARKS = {"PASS": "\u2705", "FAIL": "\u274c", "INCONCLUSIVE": "\u2754"}
+MOST_TABLES = 12  # Tables that are shown with their rules; the rest have a line
+_OUTCOMES = ("FAIL", "INCONCLUSIVE", "PASS")
+
+
+def to_summary(
+    evaluation: Evaluation,
+    verdicts: Iterable[Verdict],
+    *,
+    title: str = TITLE,
+    release: str | None = None,
+    report: str = "report.html",
+) -> str:
+    """The verdicts, what they rest on, and what the tables promise. `evaluation`: *Sensitive*: it was measured on real
+    rows.
+    """
+    rulings = sorted((ruling_of(v) for v in verdicts), key=lambda ruling: ruling.verdict.candidate != release)
+    candidates = {candidate.name: candidate for candidate in evaluation.candidates}
+    judged = [candidates[name] for name in {r.verdict.candidate: None for r in rulings} if name in candidates]
+    template = markdown_environment().get_template("summary.md.j2")
+    written = template.render(
+        title=title,
+        release=release,
+        rulings=rulings,
+        candidates=candidates,
+        promises={candidate.name: privacy_of(evaluation, candidate, "internal") for candidate in judged},
+        ranking=ranking_of(evaluation),
+        warnings=(("Warnings", warnings_of(evaluation)), ("Left out or replaced", left_out(evaluation.schema))),
+        link="".join(character for character in report if character.isalnum() or character in "._-/"),
+        MARKS=MARKS, MOST_TABLES=MOST_TABLES,
+        on_samples=on_samples, half_of=half_of, numbers=_numbers, ordered=_ordered, tally=_tally,
+    )  # fmt: skip
+    return document([written])
+
+
+def _ordered(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda f: (_OUTCOMES.index(f.outcome), f.rule.severity != "fail"))
+
+
+def _tally(findings: Iterable[Finding]) -> str:
+    outcomes = [finding.outcome for finding in findings]
+    return ", ".join(f"{outcomes.count(each)} {each}" for each in _OUTCOMES if each in outcomes) or "none"
+
+
+def _numbers(finding: Finding, candidate: Candidate | None) -> tuple[str, str]:
+    """The estimate and its interval; of an audit what the bound has beyond the claim, as both are shown."""
+    estimate = finding.estimate
+    note = audit_note(candidate) if candidate is not None and finding.rule.measure == AUDITED else None
+    if estimate is None:
+        return "none", "\u2014"
+    if note is not None:
+        return note.excess, "a bound"
+    value = shown(estimate) if finding.rule.measure.startswith("statement.") else number(estimate.value)
+    return value, "\u2014" if estimate.low is None else f"{number(estimate.low)} to {number(estimate.high)}"

@@ -9,17 +9,65 @@ huggingface/huggingface_hub, DatasetCardData (categories of size).
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from evaluate.text import at_most, compact, count, loss, number, percent, plain, room
 from reports.glossary import entry
-from reports.markdown import document, name, text
+from reports.model_card.schema import PublicCard
+from synth.dp.statement import NO_GUARANTEE
+
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "\\": "&#92;", "`": "&#96;"}
+_ESCAPED = frozenset("*_[]~$")
+_BLOCK = re.compile(r"^(?:[#+=:-]|\d+[.)](?=\s|$))")
+"""The beginning of a heading, a list or a rule, where a text begins a line."""
+_JOINER = "\u2060"
+"""Invisible, and no letter: what follows an @ is then neither a person to notify nor a mail address to link."""
+_LINKED = re.compile(r"(?i)(?:https?|ftp|mailto|xmpp)(?=:)|www(?=\.)")
+LONGEST_TEXT = 4000  # Characters of a text of several paragraphs that a card shows
+
+
+def text(value: object, longest: int = LONGEST_TEXT) -> str:
+    r"""A text as itself: no markup, no link, no mention, no raw HTML, on one line.
+
+    >>> text("[x](javascript:alert(1)) | <b>")
+    '\\[x\\](javascript:alert(1)) &#124; &lt;b&gt;'
+    """
+    shown = " ".join(plain(" ".join(str(value)[: 2 * longest].split()), longest).split())
+    marked = "".join(map(_as_text, _LINKED.sub(rf"\g<0>{_JOINER}", shown)))
+    begins = _BLOCK.match(marked)
+    return marked if begins is None else f"{marked[: begins.end() - 1]}\\{marked[begins.end() - 1 :]}"
+
+
+def name(value: object) -> str:
+    """A name as code, in which nothing is marked up, linked or mentioned; as text where that would not hold it.
+
+    >>> name("marital_status"), name("a|b")
+    ('`marital_status`', 'a&#124;b')
+    """
+    shown = " ".join(plain(value).split())
+    return f"`{shown}`" if shown and not set(shown) & set("`|\\") else text(shown) or "(no name)"
+
+
+def document(lines: Iterable[str]) -> str:
+    """A text of lines, without two empty ones in a row."""
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n") + "\n"
+
+
+def _as_text(character: str) -> str:
+    if character == "@":
+        return f"@{_JOINER}"
+    return _ENTITIES.get(character) or (f"\\{character}" if character in _ESCAPED else character)
+
+
+from reports.audits import OUTSIDE, exact
+from reports.model_card.card import NO_LICENSE
 from reports.model_card.schema import ModelCard
-from reports.model_card.wording import NO_LICENSE
-from reports.sections.privacy_budget import OUTSIDE, exact
-from synth.dp.statement import IN_LEDGER, NO_GUARANTEE
+from synth.dp.statement import IN_LEDGER
 from synth.output import whole_file
 
 if TYPE_CHECKING:
@@ -159,3 +207,101 @@ def write_card(card: ModelCard, yaml_path: Path, markdown_path: Path) -> tuple[P
         with whole_file(path) as beside:
             beside.write_text(content, encoding="utf-8", newline="\n")
     return yaml_path, markdown_path
+
+
+CROISSANT = "croissant.json"
+VERSION = "http://mlcommons.org/croissant/1.0"
+RAI = "http://mlcommons.org/croissant/RAI/1.0"
+_OWN = (
+    "citeAs column conformsTo equivalentProperty extract field fileProperty fileObject fileSet format includes "
+    "isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate "
+    "separator source subField transform"
+)
+_CONTEXT = {
+    "@language": "en", "@vocab": "https://schema.org/", "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/", "rai": "http://mlcommons.org/croissant/RAI/",
+    "dct": "http://purl.org/dc/terms/", **{name: f"cr:{name}" for name in _OWN.split()}, "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"}, "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+}  # fmt: skip
+_FORMATS = {
+    ".csv": "text/csv", ".tsv": "text/tab-separated-values", ".parquet": "application/x-parquet",
+    ".gz": "application/gzip", ".json": "application/json", ".jsonl": "application/jsonlines",
+}  # fmt: skip
+
+
+def to_croissant(card: PublicCard, files: Mapping[str, str], table: pd.DataFrame) -> str:
+    """The metadata as JSON-LD.
+
+    Args:
+        card: of the table that is handed on.
+        files: SHA-256 of each file of the table, by its path beside the metadata.
+        table: the table that is handed on, or one part of it, for the names and types of its columns.
+    """
+    privacy = card.privacy
+    promise = NO_GUARANTEE
+    if privacy.status != "none":
+        doubt = "" if privacy.status == "formal" else f" ({privacy.status})"
+        promise = f"epsilon {loss(privacy.epsilon)} at delta {loss(privacy.delta)}, unit {privacy.unit}{doubt}"
+    content: dict[str, Any] = {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "name": card.title,
+        "description": f"Synthetic table {card.name}. {card.notice} Privacy: {promise}.",
+        "conformsTo": [VERSION, RAI],
+        "license": card.use.license,
+        "url": "README.md",
+        "creator": {"@type": "sc:Organization", "name": card.use.contact or "not stated"},
+        "datePublished": card.made_on.isoformat(),
+        "version": "1.0.0",
+        "inLanguage": list(card.use.language),
+        "keywords": list(card.use.tags),
+        **({"citeAs": card.use.citation} if card.use.citation else {}),
+        "rai:dataCollection": _origin(card),
+        "rai:dataUseCases": list(card.use.intended),
+        "rai:dataLimitations": [*card.use.prohibited, *privacy.not_covered],
+        "rai:personalSensitiveInformation": list(privacy.in_words),
+        "distribution": [
+            {
+                "@type": "cr:FileObject", "@id": path, "name": path, "contentUrl": path, "sha256": digest,
+                "encodingFormat": _FORMATS.get(PurePosixPath(path).suffix, "application/octet-stream"),
+            }
+            for path, digest in files.items()
+        ],
+    }  # fmt: skip
+    source = {"fileObject": {"@id": next(iter(files))}}
+    if len(files) > 1:  # parts of one table
+        parts = {
+            "@type": "cr:FileSet", "@id": "parts", "name": "parts", "containedIn": [{"@id": path} for path in files],
+            "encodingFormat": content["distribution"][0]["encodingFormat"],
+            "includes": f"*{PurePosixPath(next(iter(files))).suffix}",
+        }  # fmt: skip
+        content["distribution"].append(parts)
+        source = {"fileSet": {"@id": "parts"}}
+    fields = [
+        {
+            "@type": "cr:Field", "@id": f"rows/{name}", "name": f"rows/{name}", "dataType": _type_of(table[name]),
+            "source": {**source, "extract": {"column": name}},
+        }
+        for name in map(str, table.columns)
+    ]  # fmt: skip
+    content["recordSet"] = [{"@type": "cr:RecordSet", "@id": "rows", "name": "rows", "field": fields}]
+    return json.dumps(content, indent=1, ensure_ascii=False)
+
+
+def _origin(card: PublicCard) -> str:
+    """How the table came about: of one from elsewhere nobody here saw that."""
+    if card.made.generator == "unknown" or card.privacy.status == "unverified":
+        return "Offered as synthetic; how it was made was not seen."
+    return f"Sampled from a model by the generator {card.made.generator}; no row is meant as an observation."
+
+
+def _type_of(column: "pd.Series") -> str:
+    types = pd.api.types
+    if types.is_bool_dtype(column):
+        return "sc:Boolean"
+    if types.is_integer_dtype(column):
+        return "sc:Integer"
+    if types.is_datetime64_any_dtype(column):
+        return "sc:DateTime"
+    return "sc:Float" if types.is_numeric_dtype(column) else "sc:Text"

@@ -4,12 +4,18 @@ Where public facts gave an expectation of a private fit, it stands beside the er
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from evaluate.result import Candidate, Estimate, Expectation
+from evaluate.metrics import numbers_of
+from evaluate.plain_data import mapping, mappings
+from evaluate.result import Candidate, Estimate, Evaluation, Expectation
 from evaluate.text import finite, number, percent, plain
+from reports.glossary import entry
+from synth import extras
+from synth.schema import Schema
 
 MOST_COLUMNS = 20  # Columns that a triangle of associations shows at most, the most wrong ones
 MOST_CLIQUES = 10
@@ -184,3 +190,179 @@ def expectations(candidate: Candidate) -> tuple[ExpectationLine, ...]:
 
 def _mean(distances: Sequence[Any]) -> str:
     return number(sum(map(finite, distances)) / len(distances)) if distances else "\u2014"
+
+
+SCORES = ("utility.tstr.", "utility.gap.")  # Numbers that the section draws
+WITHOUT = "utility.gap.boosting.without"  # The one that it lists, where a column gives the target away
+FAMILIES = ("utility.", "fairness.")
+NEXT_EVENT = "utility.next_event"  # The measure of the next event, which fails as a whole where there is none
+
+
+def utility_rows(candidate: Candidate) -> tuple[Estimate, ...]:
+    """Estimates of utility and fairness for a table; of each sensitive column, what is worst comes first."""
+    given_away = bool((candidate.figures.get("utility") or {}).get("without"))  # else it is the loss that is drawn
+    rows = [
+        e
+        for e in candidate.estimates
+        if e.measure.startswith(FAMILIES)
+        and not entry(e.measure).anchor  # of an extra with a section of its own
+        and (not e.measure.startswith(SCORES) or (e.measure == WITHOUT and given_away))
+    ]
+    of_table = [e for e in rows if not e.subject]
+    return (*of_table, *sorted((e for e in rows if e.subject), key=lambda e: (e.measure, -e.value)))
+
+
+def utility_absent(candidate: Candidate) -> tuple[Mapping[str, str], ...]:
+    """Utility that was not measured, one entry for each reason, titled by the first number."""
+    titles: dict[str, str] = {}
+    for failure in candidate.failures:
+        measure = failure.measure
+        if measure == NEXT_EVENT and failure.reason == "skipped":  # rows of an entity have no order
+            continue
+        has_own_section = any(entry(name).anchor for name in numbers_of(measure) or (measure,))
+        if measure.startswith(FAMILIES) and not measure.startswith(SCORES) and not has_own_section:
+            title = entry(measure).title
+            titles.setdefault(failure.message, f"{title}: {', '.join(failure.subject)}" if failure.subject else title)
+    return tuple({"title": title, "message": message.rstrip(".")} for message, title in titles.items())
+
+
+def subgroups(candidate: Candidate) -> tuple[Mapping[str, Any], ...]:
+    """By sensitive column, its groups with what was measured of each: first the group where columns are most off."""
+    tables: dict[str, dict[str, Any]] = {}
+    for figure in candidate.figures.get("fairness_columns", ()):
+        groups = {row["group"]: dict(row) for row in figure["groups"]}
+        tables[figure["column"]] = {"column": figure["column"], "groups": groups, "levels": ()}
+    for figure in candidate.figures.get("fairness_models", ()):
+        blank = {"column": figure["column"], "groups": {}, "levels": ()}
+        table = tables.setdefault(figure["column"], blank)
+        table["levels"] = figure["levels"]
+        for row in figure["groups"]:
+            group = table["groups"].setdefault(row["group"], {"group": row["group"]})
+            group |= {**({"boosting": row["boosting"]} if "boosting" in row else {}), "few_test": row["few"]}
+    return tuple({**table, "groups": sorted(table["groups"].values(), key=_worst_first)} for table in tables.values())
+
+
+def _worst_first(row: Mapping[str, Any]) -> float:
+    return -max(float(row.get("excess", -1.0)), float(row.get("boosting", {}).get("gap", -1.0)))
+
+
+def predicted(evaluation: Evaluation) -> tuple[str, ...]:
+    """The prediction task of each target that models were measured on. The reason may be read off real rows."""
+    figures = [candidate.figures.get("utility") for candidate in evaluation.candidates]
+    tasks = (f"Utility: {each['task']} of {each['target']!r}; the report says why" for each in figures if each)
+    return tuple(dict.fromkeys(tasks))
+
+
+def given_away(evaluation: Evaluation) -> tuple[str, ...]:
+    """Warnings for each column that gives the target away: the clearest one alone tells it."""
+    figures = [candidate.figures.get("utility") or {} for candidate in evaluation.candidates]
+    return tuple(
+        dict.fromkeys(
+            f"column={giveaway['column']!r} gives target={each['target']!r} away: a model of it alone is "
+            f"nearly always right, so read the loss without it ({WITHOUT!r}), or drop the column"
+            for each in figures
+            for giveaway in each.get("giveaways", ())
+        )
+    )
+
+
+@dataclass(frozen=True)
+class WeakSpot:
+    """A column that is off in what a section is about: 0 as a fresh real sample, 1 where all of it is lost."""
+
+    column: str
+    what: str
+    value: float
+    anchor: str = ""
+
+
+def no_weak_spots(candidate: Candidate) -> Iterable[WeakSpot]:
+    return ()
+
+
+@dataclass(frozen=True)
+class ExtraSection:
+    """A section of the report: its anchor, its title, and its template, which finds `read`'s result by the anchor in
+    `s.extras` of each candidate `s`; `None`: there is nothing to say of this candidate. `weak`: columns that are named
+    among the weak spots.
+    """
+
+    anchor: str
+    title: str
+    template: Path
+    read: Callable[[Candidate, Schema], Any]
+    weak: Callable[[Candidate], Iterable[WeakSpot]] = no_weak_spots
+
+    @property
+    def part(self) -> tuple[str, str]:
+        """Its anchor and title in the list of sections."""
+        return self.anchor, self.title
+
+
+def brought() -> tuple[ExtraSection, ...]:
+    return tuple(extras.load("section").values())
+
+
+def weak_spots(candidate: Candidate) -> Iterator[WeakSpot]:
+    for section in brought():
+        yield from (replace(spot, anchor=section.anchor) for spot in section.weak(candidate))
+
+
+def filled(candidates: Iterable[Mapping[str, Any]]) -> tuple[ExtraSection, ...]:
+    """The sections that say something of any candidate, of whom each has what they say by their anchors."""
+    anchors = {anchor for each in candidates for anchor, content in each.items() if content is not None}
+    return tuple(section for section in brought() if section.anchor in anchors)
+
+
+MOST = 5
+LOST = 0.05  # Share of the rows that keep a relation among real ones and not here, from which it is a weak spot
+
+
+@dataclass(frozen=True)
+class WeakColumn:
+    column: str
+    tvd: float
+    excess: Estimate | None
+
+
+@dataclass(frozen=True)
+class WeakGroup:
+    group: str
+    what: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Weakest:
+    columns: tuple[WeakColumn, ...]
+    groups: tuple[WeakGroup, ...]
+    spots: tuple[WeakSpot, ...]
+    relations: tuple[Mapping[str, Any], ...]
+
+
+def weakest_of(candidate: Candidate) -> Weakest:
+    columns = []
+    for figure in mappings(candidate.figures.get("columns")):
+        name = str(figure.get("column", ""))
+        excess = candidate.find("columns.tvd.excess", (name,))
+        columns.append(WeakColumn(name, finite(figure.get("tvd")), excess if isinstance(excess, Estimate) else None))
+    columns.sort(key=lambda column: -column.tvd)
+    spots = sorted(weak_spots(candidate), key=lambda spot: -spot.value)
+    laws = (law for law in mappings(candidate.figures.get("relations")) if law["reference"] - law["kept"] >= LOST)
+    return Weakest(tuple(columns[:MOST]), groups_of(candidate)[:MOST], tuple(spots[:MOST]), tuple(laws)[:MOST])
+
+
+def groups_of(candidate: Candidate) -> tuple[WeakGroup, ...]:
+    """Every group of which anything was measured, the one first for which most is surely off."""
+    groups = []
+    for table in subgroups(candidate):
+        for row in table["groups"]:
+            name = f"{table['column']}: {row['group']}"
+            if "excess" in row:
+                groups.append(WeakGroup(name, "column distance beyond noise", finite(row["excess"])))
+            if gap := mapping(row.get("boosting")):
+                numbers = (finite(gap.get(key)) for key in ("gap", "low", "high"))
+                groups.append(WeakGroup(name, "loss of the boosting model", *numbers))
+    return tuple(sorted(groups, key=lambda group: (-(group.value if group.low is None else group.low), -group.value)))

@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evaluate.gate.finding import Outcome
-from reports.public.facts import public_facts
-from reports.public.verdict import public_verdict
+from reports.public.facts import public_facts, public_verdict
 from reports.sections.sweep import is_releasable
 from synth.output import whole_file
 from synth.table import read_table

@@ -177,7 +177,7 @@ def _show_shift(outcome: "RunOutcome", console: "Console") -> None:
 
 
 def _show_utility(outcome: "RunOutcome", console: "Console") -> None:
-    from reports.sections.utility import given_away, predicted
+    from reports.sections.fidelity import given_away, predicted
 
     for sentence in predicted(outcome.evaluation):
         console.say(sentence)
@@ -186,7 +186,7 @@ def _show_utility(outcome: "RunOutcome", console: "Console") -> None:
 
 
 def _show_candidates(outcome: "RunOutcome", console: "Console") -> None:
-    from reports.sections.verdicts import ruling_of
+    from reports.sections.overview import ruling_of
     from synth.dp.statement import guarantee_words
 
     statements = {c.name: c.statement for c in outcome.evaluation.candidates}

@@ -18,9 +18,9 @@ from markupsafe import Markup
 from evaluate.gate.claim import claims_of
 from evaluate.result import Candidate, Evaluation
 from evaluate.result_io import evaluation_from
+from reports.audits import standing_of
 from reports.glossary import entry
 from reports.html import environment, inlined, page_style
-from reports.standing import standing_of
 from synth.errors import JobError, OutputError, UnderstudyError
 from synth.output import check_writable, whole_file
 from synth.progress import Progress, quiet
