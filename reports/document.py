@@ -8,10 +8,13 @@ from evaluate.gate.claim import Claims, Protection, claims_of, named, standing_p
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG, Metric
 from evaluate.result import LOOKS, Candidate, Estimate, Evaluation, Failure
-from reports.audits import LACKS, AuditNote, BudgetTable, Standing, audit_note, books_of, standing_of
 from reports.glossary import key_figures
+from reports.guarantee import LACKS, AuditNote, BudgetTable, Standing, audit_note, books_of, standing_of
 from reports.sections.attacks import AttackNote, attack_note
-from reports.sections.fidelity import (
+from reports.sections.comparison import Ranking, Sweep, VendorRow, ranking_of, shown_in_full, sweep_of
+from reports.sections.limitations import GuidelineRow, TableLimitations, criteria_rows, limits_of
+from reports.sections.overview import Guarantee, OverviewLine, Ruling, answers_of, overview_of, ruling_of, self_checks
+from reports.sections.quality import (
     AssociationSet,
     ColumnRow,
     ExpectationLine,
@@ -28,9 +31,6 @@ from reports.sections.fidelity import (
     weakest_of,
     worst_cliques,
 )
-from reports.sections.limitations import GuidelineRow, TableLimitations, criteria_rows, limits_of
-from reports.sections.overview import Guarantee, OverviewLine, Ruling, answers_of, overview_of, ruling_of, self_checks
-from reports.sections.sweep import Ranking, Sweep, VendorRow, ranking_of, shown_in_full, sweep_of
 from synth.dp.statement import NO_GUARANTEE
 
 __all__ = ["TITLE", "Document", "Section", "compose"]

@@ -6,7 +6,7 @@ from evaluate.gate.policy import STATEMENT
 from evaluate.metrics import CATALOG, UNJUDGED, Metric
 from evaluate.result import Estimate
 from evaluate.text import alike, loss, number
-from reports.audits import DISPROVED, NOT_DISPROVED
+from reports.guarantee import DISPROVED, NOT_DISPROVED
 
 
 def better(measure: str, direction: str) -> str:

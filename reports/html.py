@@ -22,11 +22,11 @@ from evaluate.gate.claim import made_here
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts
-from reports.audits import OUTSIDE, exact
 from reports.document import TITLE, Document, compose
 from reports.glossary import METRICS, TERMS, better, entry, evidence, reading, shown
+from reports.guarantee import OUTSIDE, exact
 from reports.sections.attacks import MOST_COLUMNS, reached, splits, ways
-from reports.sections.fidelity import brought, subgroups, utility_absent, utility_rows
+from reports.sections.comparison import named
 from reports.sections.limitations import (
     NOT_COVERED,
     NOT_RUN,
@@ -40,7 +40,7 @@ from reports.sections.limitations import (
     warnings_of,
 )
 from reports.sections.overview import bound_of, first_sentence
-from reports.sections.sweep import named
+from reports.sections.quality import brought, subgroups, utility_absent, utility_rows
 from synth.dp.statement import IN_LEDGER, RELATIONS, trust_words
 from synth.output import whole_file
 

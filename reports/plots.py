@@ -21,8 +21,8 @@ from reports import charts
 from reports.glossary import entry
 from reports.html import sheet
 from reports.sections.attacks import MOST_COLUMNS, attack_note
-from reports.sections.fidelity import associations, column_rows
-from reports.sections.sweep import Mark, ranking_of, sweep_of
+from reports.sections.comparison import Mark, ranking_of, sweep_of
+from reports.sections.quality import associations, column_rows
 from synth.errors import OutputError, nearest
 from synth.notebook import brief_repr
 from synth.output import whole_file

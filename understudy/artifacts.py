@@ -17,10 +17,10 @@ from evaluate.gate.policy import Policy
 from evaluate.gate.verdict import Verdict
 from evaluate.result import NOTICE, Evaluation
 from reports import write_html, write_sweep
-from reports.exports.csv import SUMMARY, render_junit, to_summary
+from reports.exports import SUMMARY, render_junit, to_summary
 from reports.model_card.card import CardFacts, internal_card, public_card
 from reports.model_card.render import CROISSANT, to_croissant, write_card
-from reports.sections.sweep import is_releasable
+from reports.sections.comparison import is_releasable
 from synth import extras
 from synth.errors import TableError
 from synth.output import whole_file

@@ -59,7 +59,7 @@ class Offer:
 
 def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     """The evaluation of an offer, whose synthetic tables must not change meanwhile."""
-    from reports.sections.fidelity import given_away
+    from reports.sections.quality import given_away
 
     options, offered, sides = offer.options, _by_name(offer), {"train": find_table(str(offer.train))}
     if offer.holdout is not None:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from evaluate.text import compact, number, short
 from reports.charts import svg
-from reports.sections.sweep import Mark
+from reports.sections.comparison import Mark
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BASE = 560.0, 330.0, 54.0, 470.0, 16.0, 274.0
 LINE = 14.0

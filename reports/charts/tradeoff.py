@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from evaluate.text import alike, compact, number, short
 from reports.charts import svg
-from reports.sections.sweep import Mean, Panel
+from reports.sections.comparison import Mean, Panel
 
 WIDTH, HEIGHT, LEFT, TOP, BASE = 400.0, 226.0, 48.0, 14.0, 182.0
 PAD = 16.0

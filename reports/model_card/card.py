@@ -14,9 +14,9 @@ from evaluate.gate.claim import Claims, Of, Protection, claims_of, made_here, na
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Estimate, Evaluation, GeneratorRecord
 from evaluate.text import plain
-from reports.audits import DECIMALS, LONGEST, MOST_EVENTS, Standing, audit_note, standing_of
 from reports.document import TITLE
 from reports.glossary import key_figures
+from reports.guarantee import DECIMALS, LONGEST, MOST_EVENTS, Standing, audit_note, standing_of
 from reports.model_card.schema import Form
 
 INTERNAL = (
@@ -138,7 +138,7 @@ def not_covered(unit: str, most_rows: int) -> tuple[str, ...]:
     return (of_many, *_OTHERS)
 
 
-from reports.audits import STEPS, BudgetTable, books_of
+from reports.guarantee import STEPS, BudgetTable, books_of
 from reports.model_card.schema import (
     CARD_VERSION,
     AuditOutcome,
@@ -160,6 +160,7 @@ from reports.model_card.schema import (
     Trained,
     Use,
 )
+from reports.sections.comparison import is_releasable
 from reports.sections.limitations import (
     AUDIT_FAILED,
     NOT_AUDITED,
@@ -170,7 +171,6 @@ from reports.sections.limitations import (
     limits_of,
     warnings_of,
 )
-from reports.sections.sweep import is_releasable
 from synth.dp.statement import RELATIONS, PrivacyStatement, trust_words
 from synth.errors import BadInput, nearest
 from synth.schema import Schema

@@ -64,7 +64,7 @@ def _as_text(character: str) -> str:
     return _ENTITIES.get(character) or (f"\\{character}" if character in _ESCAPED else character)
 
 
-from reports.audits import OUTSIDE, exact
+from reports.guarantee import OUTSIDE, exact
 from reports.model_card.card import NO_LICENSE
 from reports.model_card.schema import ModelCard
 from synth.dp.statement import IN_LEDGER

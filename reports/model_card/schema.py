@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue, TypeAdapter
 
 from evaluate.gate.claim import Of
 from evaluate.result import Estimate, Expectation
-from reports.audits import BookLine, Standing
+from reports.guarantee import BookLine, Standing
 from synth.dp.statement import LedgerNote
 from synth.validation import Frozen
 

@@ -22,7 +22,7 @@ from evaluate.gate.verdict import judge_candidate
 from evaluate.provenance import PublishedNumbers
 from evaluate.released import MEASURES, Released
 from evaluate.result import Candidate, Estimate, Evaluation, GeneratorRecord
-from reports.audits import position_of
+from reports.guarantee import position_of
 from reports.sections.limitations import evaluations_of
 from synth.domain import numeric_scale
 from synth.dp.statement import LedgerNote, PrivacyStatement

@@ -14,8 +14,8 @@ from markupsafe import Markup
 from evaluate.released import COLUMN, MEASURES, N_ROWS, RIGHT, Released
 from evaluate.result import Candidate
 from evaluate.text import alike, count, number, percent, plain, short
-from reports.audits import audit_note, books_of
 from reports.charts import svg
+from reports.guarantee import audit_note, books_of
 from reports.public.facts import PublicColumn, PublicFacts, PublicVerdict, public_verdict
 from reports.sections.limitations import CRITERIA
 from synth.output import whole_file

@@ -11,9 +11,9 @@ from evaluate.metrics import CATALOG
 from evaluate.provenance import Provenance
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.text import alike, count, finite, listed, loss, number, percent, plain, sentence
-from reports.audits import audit_note
+from reports.guarantee import audit_note
 from reports.sections.attacks import attack_note
-from reports.sections.fidelity import groups_of
+from reports.sections.quality import groups_of
 from synth.schema import Schema
 
 UNVERIFIED = (

@@ -22,8 +22,8 @@ from pydantic import ValidationError
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.text import loss
-from reports.audits import exact
-from reports.exports.csv import to_summary
+from reports.exports import to_summary
+from reports.guarantee import exact
 from reports.model_card.card import CardError, internal_card, public_card
 from reports.model_card.render import (
     LICENSES,

@@ -21,14 +21,14 @@ from evaluate.provenance import LedgerStanding
 from evaluate.result import Candidate, Estimate, Evaluation, Expectation, Failure
 from evaluate.text import loss
 from reports import compose, write_sweep
-from reports.audits import AFTER_RELEASE, AFTER_RUN, books_of, position_of
 from reports.charts import extent_of
 from reports.glossary import better, reading
+from reports.guarantee import AFTER_RELEASE, AFTER_RUN, books_of, position_of
 from reports.sections.attacks import AttackLine, AttackNote, attack_note
-from reports.sections.fidelity import MOST_COLUMNS, associations, expectations, subgroups, weakest_of
+from reports.sections.comparison import mean_of, shown_in_full, sweep_of
 from reports.sections.limitations import CRITERIA, Answer, criteria_rows, left_out, limits_of, twins
 from reports.sections.overview import Guarantee, bound_of, overview_of, ruling_of
-from reports.sections.sweep import mean_of, shown_in_full, sweep_of
+from reports.sections.quality import MOST_COLUMNS, associations, expectations, subgroups, weakest_of
 from synth.dp.statement import LedgerNote
 from synth.infer import infer_schema
 from tests.evaluations import altered, evaluation_of, stated

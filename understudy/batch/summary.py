@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluate.text import typed_loss
-from reports.exports.csv import write_csv
+from reports.exports import write_csv
 from synth.output import whole_file
 from understudy.batch.jobs import SUMMARY_CSV, SUMMARY_JSON
 from understudy.batch.result import JobOutcome

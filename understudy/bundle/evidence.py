@@ -17,7 +17,7 @@ from pathlib import Path
 
 from evaluate.gate.finding import Outcome
 from reports.public.facts import public_facts, public_verdict
-from reports.sections.sweep import is_releasable
+from reports.sections.comparison import is_releasable
 from synth.output import whole_file
 from synth.table import read_table
 from understudy.artifacts import Delivery, deliver, size_of, write_public_card, write_verdict

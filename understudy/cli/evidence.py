@@ -86,7 +86,7 @@ def evaluate(  # noqa: PLR0913 - options of the command line
     force: Annotated[bool, opt("Replace the file if it exists.", "--force")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
-    from reports.sections.fidelity import given_away, predicted
+    from reports.sections.quality import given_away, predicted
     from synth.output import check_new_file, whole_file
     from understudy.evaluate_external import Offer, disputed, measure_offer, unjudged, unverified
 
@@ -132,7 +132,7 @@ def gate(  # noqa: PLR0913 - options of the command line
 ) -> int:
     """Judge an evaluation by a policy, from its file alone. Exit code: 0 PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE."""
     from evaluate.gate.verdict import judge
-    from reports.exports.csv import render_junit
+    from reports.exports import render_junit
     from synth.errors import JobError, nearest
     from synth.output import check_writable, remove_older, whole_file
     from understudy.console import VERDICTS

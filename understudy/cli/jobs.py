@@ -11,7 +11,7 @@ from understudy.cli.evidence import outcome_words, reason_line
 from understudy.cli.options import ExecutorOption, SignKey, arg, console_of, opt, reasons, signer_of
 
 if TYPE_CHECKING:
-    from reports.sections.sweep import Mean
+    from reports.sections.comparison import Mean
     from understudy.console import Console
     from understudy.run.plan import Plan
     from understudy.run.run import RunOutcome
@@ -177,7 +177,7 @@ def _show_shift(outcome: "RunOutcome", console: "Console") -> None:
 
 
 def _show_utility(outcome: "RunOutcome", console: "Console") -> None:
-    from reports.sections.fidelity import given_away, predicted
+    from reports.sections.quality import given_away, predicted
 
     for sentence in predicted(outcome.evaluation):
         console.say(sentence)
@@ -213,7 +213,7 @@ def _show_sweep(outcome: "RunOutcome", console: "Console") -> None:
     """A line for every generator at every epsilon: means over seeds, and how many verdicts of which kind."""
     from collections import Counter
 
-    from reports.sections.sweep import sweep_of
+    from reports.sections.comparison import sweep_of
 
     sweep = sweep_of(outcome.evaluation)
     if sweep is None:

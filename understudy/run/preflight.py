@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from evaluate.provenance import ComposedClaim
 from evaluate.text import typed_loss
-from reports.exports.csv import runs
+from reports.exports import runs
 from synth.dp.events import GaussianEvent, RandomizedResponseEvent
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule, resolve_delta

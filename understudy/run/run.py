@@ -154,7 +154,7 @@ def _remove_releasable(folder: Path) -> None:
 
 
 def _provenance(plan: Plan, work: RunWorkspace, real: _Real, evaluation: Evaluation) -> Provenance:
-    from reports.sections.fidelity import given_away
+    from reports.sections.quality import given_away
 
     audited = stages.audited(plan)  # of a sweep's seeds the first stands for all
     disputed = (

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from evaluate.comparison import Order
-from reports.exports.csv import write_csv
-from reports.sections.fidelity import given_away
+from reports.exports import write_csv
+from reports.sections.quality import given_away
 from synth.output import whole_folder
 from understudy.artifacts import Delivery
 from understudy.bundle.evidence import write_evidence

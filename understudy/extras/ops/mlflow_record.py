@@ -25,8 +25,8 @@ from evaluate.gate.claim import Claims, claims_of
 from evaluate.metrics import CATALOG
 from evaluate.result import NOTICE, Candidate
 from reports import render_html
-from reports.audits import noise_multiplier
-from reports.exports.csv import SUMMARY
+from reports.exports import SUMMARY
+from reports.guarantee import noise_multiplier
 from synth.distribution import VERSION, missing_extra
 from synth.url import split
 from understudy.artifacts import CARDS, EVALUATION, JUNIT, PUBLIC_MARKDOWN, PUBLIC_YAML, REPORT, VERDICT, Delivery

@@ -12,7 +12,7 @@ from evaluate.gate.verdict import judge
 from evaluate.result import Estimate, Evaluation
 from evaluate.tables import Real
 from reports import compose
-from reports.exports.csv import render_junit, to_summary
+from reports.exports import render_junit, to_summary
 from reports.model_card.card import internal_card, public_card
 from reports.model_card.render import to_markdown
 from reports.public.facts import public_facts, public_verdict

@@ -20,14 +20,14 @@ from evaluate.gate.policy import STATEMENT
 from evaluate.gate.verdict import Verdict
 from evaluate.result import NOTICE, Candidate, Estimate, Evaluation, Failure
 from evaluate.text import loss, number
-from reports.audits import audit_note, half_of
 from reports.document import TITLE
 from reports.glossary import shown
+from reports.guarantee import audit_note, half_of
 from reports.model_card.card import privacy_of
 from reports.model_card.render import document, markdown_environment
+from reports.sections.comparison import SweepPoint, average, by_setting, mean_of, ranking_of, sweep_of, sweep_points
 from reports.sections.limitations import left_out, on_samples, warnings_of
 from reports.sections.overview import ruling_of
-from reports.sections.sweep import SweepPoint, average, by_setting, mean_of, ranking_of, sweep_of, sweep_points
 from synth.output import whole_file
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
