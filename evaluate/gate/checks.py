@@ -13,7 +13,8 @@ from typing import Any, Literal
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import Finding, finding_of
 from evaluate.gate.policy import STATEMENT, Policy, Rule
-from evaluate.result import CASES, Case
+from evaluate.metrics import CATALOG
+from evaluate.result import CASES, Candidate, Case, Failure, SelfTest
 from synth import extras
 
 COPIED = 0.05  # Share of training rows among honest ones in the self-test of some copies
@@ -73,9 +74,6 @@ def spoiled_case(name: str) -> SpoiledCase:
     case: SpoiledCase = OURS[name] if name in OURS else extras.load("self-test")[name]
     return case
 
-
-from evaluate.metrics import CATALOG
-from evaluate.result import CASES, Candidate, Case, Failure, SelfTest
 
 CAME_OUT: Literal["came out"] = "came out"
 BROKEN: Literal["did not come out"] = "did not come out"

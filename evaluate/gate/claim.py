@@ -13,7 +13,7 @@ from typing import Literal
 from evaluate.audit_result import EXCEEDS, Audit
 from evaluate.provenance import ComposedClaim, PublishedNumbers
 from evaluate.result import Candidate, Evaluation, EvaluationError
-from evaluate.text import count, loss
+from evaluate.text import at_most, count, loss, one_in
 from synth.dp.events import (
     Event,
     GaussianEvent,
@@ -23,8 +23,10 @@ from synth.dp.events import (
     SubsampledGaussianEvent,
     event_of,
 )
-from synth.dp.schedule_file import MOST_NOISE, MOST_RELEASES, schedule_of
+from synth.dp.schedule import Schedule
+from synth.dp.schedule_file import MOST_NOISE, MOST_RELEASES, schedule_of, stated_schedule
 from synth.dp.statement import LOCAL, RELATIONS, ROUNDING, PrivacyStatement
+from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
 from synth.errors import BudgetError
 
 AGREEMENT = 1e-3
@@ -343,13 +345,6 @@ def _check_published(numbers: PublishedNumbers, fits: dict[str, PrivacyStatement
 def _exceeds(spent: float, claimed: float) -> bool:
     return spent > claimed * (1 + AGREEMENT)
 
-
-from evaluate.result import Candidate, Evaluation
-from evaluate.text import at_most, one_in
-from synth.dp.schedule import Schedule
-from synth.dp.schedule_file import stated_schedule
-from synth.dp.statement import PrivacyStatement
-from synth.dp.tradeoff import FALSE_ALARMS, TradeOff
 
 _NUMBERS = {2: "two", 5: "five", 10: "ten"}
 

@@ -18,10 +18,12 @@ from evaluate.estimate import NO_HOLDOUT, Estimate
 from evaluate.gate.claim import Claims
 from evaluate.gate.policy import STATEMENT, Rule, Waiver
 from evaluate.intervals import interval_at
-from evaluate.metrics import ATTEMPTS, CATALOG, COMPARED, NOISY, SYNTHETIC, UNJUDGED, Counted
+from evaluate.metrics import ATTEMPTS, CATALOG, COMPARED, NOISY, SWAPPED, SYNTHETIC, UNJUDGED, Counted
 from evaluate.real_facts import RealFacts
+from evaluate.result import Candidate, Estimate, Failure
 from evaluate.text import count, listed
 from synth.dp.tradeoff import TradeOff
+from synth.errors import JobError
 
 CANNOT = "CANNOT BE DECIDED"
 HOPELESS = 10_000.0  # Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit
@@ -199,12 +201,6 @@ def ways_out(*rules: Rule) -> str:
     epsilon = f"of epsilon {any_noise:g}, or about {gaussian:g} of Gaussian noise,"
     return f"Two ways out: a private fit {epsilon} proves {some}; or a named person waives {each}."
 
-
-from evaluate.metrics import SWAPPED
-from evaluate.real_facts import RealFacts
-from evaluate.result import Candidate, Estimate, Failure
-from synth.dp.tradeoff import TradeOff
-from synth.errors import JobError
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 

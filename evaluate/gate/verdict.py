@@ -13,7 +13,7 @@ from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.comparison import VendorRanking
 from evaluate.gate.checks import BROKEN, STRETCH, Check, checks_of
 from evaluate.gate.claim import Claims, claims_of, proven_limit
-from evaluate.gate.finding import Finding, Outcome, answered, finding_of
+from evaluate.gate.finding import CANNOT, Finding, Outcome, answered, finding_of, ways_out
 from evaluate.gate.policy import (
     STATEMENT,
     Policy,
@@ -24,9 +24,13 @@ from evaluate.gate.policy import (
     check_waivers,
     load_policy,
 )
-from evaluate.metrics import CATALOG, SWAPPED
+from evaluate.metrics import CATALOG, SWAPPED, UNJUDGED
 from evaluate.real_facts import NOT_HELD, RealFacts
-from evaluate.result import Candidate, Estimate
+from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
+from evaluate.text import listed
+from synth.dp.tradeoff import TradeOff
+from synth.errors import nearest
+from synth.notebook import html_table
 
 EXCESS = ".excess"  # Ends the name of a share less that of the holdout's rows
 
@@ -83,15 +87,6 @@ def _beyond_twins(finding: Finding, candidate: Candidate, twins: float) -> bool:
     beyond = replace(counted, measure=rule.measure, value=value, low=low, high=high, reference=None)
     return finding_of(Candidate(candidate.name, (beyond,)), rule).outcome == "FAIL"
 
-
-from evaluate.gate.finding import CANNOT, ways_out
-from evaluate.metrics import UNJUDGED
-from evaluate.real_facts import RealFacts
-from evaluate.result import Candidate, Evaluation, EvaluationError, Failure, SelfTest
-from evaluate.text import listed
-from synth.dp.tradeoff import TradeOff
-from synth.errors import nearest
-from synth.notebook import html_table
 
 __all__ = ["WHERE_THERE", "Check", "Finding", "Outcome", "Verdict", "judge", "judge_candidate", "today_utc"]
 

@@ -19,6 +19,8 @@ import pandas as pd
 from evaluate.metrics import PEOPLE, Metric
 from evaluate.neighbors import gower_nearest, gower_without_each, space_of
 from evaluate.privacy.experiment import Experiment, largest, not_measured, too_few
+from evaluate.sampling import SIDES, one_per_entity
+from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 
 NEAR = 0.05  # Of the span of most rows, either way
@@ -56,9 +58,6 @@ def match_counts(
             counts.append(np.bincount(codes[: len(table)], minlength=codes.max(initial=0) + 1)[codes[len(table) :]])
     return np.column_stack(counts)
 
-
-from evaluate.sampling import SIDES, one_per_entity
-from evaluate.tables import MetricResult, Tables
 
 METRICS = (
     Metric("privacy.inference", "lower", "Inferring a secret value", "How much more often a member's value is found by "

@@ -4,6 +4,8 @@ A strip shows an estimate with its interval between a fresh real sample and shuf
 models trained on synthetic rows and on real ones, or an attacker's success on members and on everybody else.
 """
 
+import math
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -117,3 +119,121 @@ def inferred(columns: Sequence[Rates]) -> Markup:
 def _x(share: float) -> float:
     """The less is found, the further right, where better is in every picture."""
     return RIGHT - min(max(share, 0.0), 1.0) * (RIGHT - LEFT)
+
+
+CURVE_LEFT, CURVE_RIGHT = 44.0, 312.0
+
+
+def roc_curve(figure: Mapping[str, Any]) -> Markup:
+    """The attacker's true against false alarms, both logarithmic: what counts is the far left."""
+    floor = max(min(finite(figure.get("floor_fpr"), 1e-3), 0.1), 1e-6)
+    top, base = 24.0, 264.0
+    label = f"Membership attack: true against false positive rate, area under the curve {finite(figure.get('auc')):.3f}"
+    root = svg.canvas(WIDTH, 304, label)
+
+    def at(fpr: float, tpr: float) -> svg.Point:
+        x, y = (1 - math.log10(max(rate, floor)) / math.log10(floor) for rate in (fpr, tpr))
+        return CURVE_LEFT + x * (CURVE_RIGHT - CURVE_LEFT), base - y * (base - top)
+
+    for power in range(0, math.floor(-math.log10(floor) + 1e-9) + 1):
+        rate = 10.0**-power
+        name = percent_exact(rate)
+        (x, y) = at(rate, rate)
+        svg.line(root, "grid", (x, top), (x, base))
+        svg.line(root, "grid", (CURVE_LEFT, y), (CURVE_RIGHT, y))
+        svg.words(root, "tick num", (x, base + 16), name, "end" if power == 0 else "middle")
+        svg.words(root, "tick num", (CURVE_LEFT - 6, y + 4), name, "end")
+    svg.line(root, "chance", at(floor, floor), at(1, 1))
+    rates = [(finite(f), finite(t)) for f, t in zip(figure["fpr"], figure["tpr"], strict=True) if finite(f) >= floor]
+    if len(rates) > 1:
+        svg.path(root, "line", [at(*rate) for rate in rates])
+    for f, t in _decades(rates):
+        accused = compact(float(f"{100 * f:.2g}"))
+        _probe(root, at(f, t), f"at {accused}% outsiders accused, {percent(t)} of members found")
+    svg.words(root, "tick", ((CURVE_LEFT + CURVE_RIGHT) / 2, 300), "outsiders accused", "middle")
+    svg.words(root, "tick", (0, 12), "members found")
+    return svg.rendered(root)
+
+
+def distance_curve(quantiles: Sequence[float], pair: Mapping[str, Sequence[float]], label: str, axis: str) -> Markup:
+    """Distances by quantile: the synthetic rows' as a colored line, the holdout's in gray."""
+    top, base = 10.0, 142.0
+    synthetic, holdout = ([finite(v) for v in pair[name]] for name in ("synthetic", "holdout"))
+    most = max([*synthetic, *holdout, 1e-9])
+    root = svg.canvas(WIDTH, 180, label)
+
+    def at(share: float, value: float) -> svg.Point:
+        return CURVE_LEFT + share * (CURVE_RIGHT - CURVE_LEFT), base - value / most * (base - top)
+
+    for share in (0.0, 0.5, 1.0):
+        x, y = at(share, share * most)
+        svg.line(root, "grid", (CURVE_LEFT, y), (CURVE_RIGHT, y))
+        svg.words(root, "tick num", (x, base + 16), f"{100 * share:.0f}%", "end" if share == 1 else "middle")
+        svg.words(root, "tick num", (CURVE_LEFT - 6, y + 4), compact(float(f"{share * most:.2g}")), "end")
+    svg.path(root, "line faint", [at(finite(q), v) for q, v in zip(quantiles, holdout, strict=True)])
+    svg.path(root, "line", [at(finite(q), v) for q, v in zip(quantiles, synthetic, strict=True)])
+    for i in range(0, len(quantiles), max(len(quantiles) // 10, 1)):
+        share, ours, theirs = finite(quantiles[i]), compact(synthetic[i]), compact(holdout[i])
+        _probe(root, at(share, synthetic[i]), f"{100 * share:.0f}% of rows: synthetic {ours}, holdout {theirs}")
+    svg.words(root, "tick", ((CURVE_LEFT + CURVE_RIGHT) / 2, 176), axis, "middle")
+    return svg.rendered(root)
+
+
+def _decades(rates: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """A few points of a curve, about three in each power of ten of the false positive rate."""
+    steps = {round(3 * math.log10(f)): (f, t) for f, t in rates if f > 0}
+    return list(steps.values())
+
+
+def _probe(root: ET.Element, at: svg.Point, content: str) -> None:
+    """A place of a line that tells its value, and is not seen."""
+    svg.hint(svg.add(root, "circle", "probe", cx=at[0], cy=at[1], r=7), content)
+
+
+def percent_exact(rate: float) -> str:
+    """A round rate as a percentage.
+
+    >>> percent_exact(0.001), percent_exact(0.1)
+    ('0.1%', '10%')
+    """
+    return f"{100 * rate:g}%"
+
+
+MAP_WIDTH, MAP_HEIGHT, EDGE = 400.0, 300.0, 20.0
+BULK = 0.005  # Share of the points at either end of an axis that may be drawn at its edge
+
+
+def scatter(figure: Mapping[str, Any]) -> Markup:
+    sides = {name: [(finite(x), finite(y)) for x, y in figure[name]] for name in ("real", "synthetic")}
+    everything = [*sides["real"], *sides["synthetic"]]
+    ends = [_bulk([point[axis] for point in everything]) for axis in (0, 1)]
+
+    def at(point: svg.Point) -> svg.Point:
+        x, y = (
+            min(max((value - low) / max(high - low, 1e-9), 0.0), 1.0)
+            for value, (low, high) in zip(point, ends, strict=True)
+        )
+        return EDGE + x * (MAP_WIDTH - 2 * EDGE), MAP_HEIGHT - EDGE - y * (MAP_HEIGHT - 2 * EDGE)
+
+    words = [f"{'first' if axis == 0 else 'second'} axis: {percent(finite(share))} of the variance"
+             for axis, share in enumerate(figure["variance"])]  # fmt: skip
+    counts = f"{len(sides['real'])} real and {len(sides['synthetic'])} synthetic rows"
+    root = svg.canvas(MAP_WIDTH, MAP_HEIGHT, f"{counts}; {'; '.join(words)}", "chart scatter")
+    svg.line(root, "axis", (EDGE, MAP_HEIGHT - EDGE), (MAP_WIDTH - EDGE, MAP_HEIGHT - EDGE))
+    svg.line(root, "axis", (EDGE, EDGE), (EDGE, MAP_HEIGHT - EDGE))
+    for name in ("real", "synthetic"):  # a path each: round caps make points of lines without a length
+        svg.add(root, "path", f"points {name}", d="".join(f"M{x:.0f} {y:.0f}h0" for x, y in map(at, sides[name])))
+    for i in figure.get("near") or ():
+        if i < len(sides["synthetic"]):
+            x, y = at(sides["synthetic"][i])
+            ring = svg.add(root, "circle", "near", cx=x, cy=y, r=4.5)
+            svg.hint(ring, f"synthetic row {i + 1} of the map, next to a training row")
+    svg.words(root, "tick", (MAP_WIDTH - EDGE, MAP_HEIGHT - 6), words[0], "end")
+    svg.words(root, "tick", (EDGE, 14), words[1])
+    return svg.rendered(root)
+
+
+def _bulk(values: Sequence[float]) -> tuple[float, float]:
+    ranked = sorted(values)
+    cut = int(BULK * len(ranked))
+    return (ranked[cut], ranked[-1 - cut]) if ranked else (0.0, 1.0)

@@ -10,15 +10,15 @@ from markupsafe import Markup
 
 from evaluate.text import alike, compact, number, short
 from reports.charts import svg
-from reports.sections.comparison import Mean, Panel
+from reports.sections.comparison import Mark, Mean, Panel
 
-WIDTH, HEIGHT, LEFT, TOP, BASE = 400.0, 226.0, 48.0, 14.0, 182.0
+PANEL_WIDTH, PANEL_HEIGHT, PANEL_LEFT, PANEL_TOP, PANEL_BASE = 400.0, 226.0, 48.0, 14.0, 182.0
 PAD = 16.0
 APART = 52.0  # Between the largest epsilon and the fit without one
 NAMES = 98.0  # Room for the names of landmarks and generators, at the right
 DODGE = 8.0  # Between the error bars of two generators at one epsilon
 CLOSEST = 22.0  # Labels of the axis that would be closer than this are left out
-LINE = 13.0
+NAME_LINE = 13.0
 
 Scale = Callable[[float], float]
 
@@ -32,15 +32,15 @@ class Axis:
 
     @classmethod
     def of(cls, epsilons: Sequence[float | None]) -> "Axis":
-        right, known = WIDTH - NAMES, set(epsilons)
+        right, known = PANEL_WIDTH - NAMES, set(epsilons)
         numbers = sorted(epsilon for epsilon in known if epsilon is not None and epsilon > 0)
         last = right - PAD - (APART if None in known and numbers else 0)
-        places: dict[float | None, float] = {None: right - PAD if numbers else (LEFT + right) / 2}
+        places: dict[float | None, float] = {None: right - PAD if numbers else (PANEL_LEFT + right) / 2}
         for epsilon in numbers:
             share = 0.5
             if numbers[-1] > numbers[0]:
                 share = math.log(epsilon / numbers[0]) / math.log(numbers[-1] / numbers[0])
-            places[epsilon] = LEFT + PAD + share * (last - LEFT - PAD)
+            places[epsilon] = PANEL_LEFT + PAD + share * (last - PANEL_LEFT - PAD)
         return cls({epsilon: at for epsilon, at in places.items() if epsilon in known}, right)
 
     @property
@@ -52,18 +52,18 @@ class Axis:
 def tradeoff(panel: Panel) -> Markup:
     dots = [(curve.generator, *dot) for curve in panel.curves for dot in curve.dots]
     spoken = [f"{generator} at {_epsilon(epsilon)}: {number(mean.value)}" for generator, epsilon, mean in dots]
-    root = svg.canvas(WIDTH, HEIGHT, f"{panel.entry.title} by epsilon. {'; '.join(spoken)}")
-    axis, (low, high) = Axis.of(panel.epsilons), _extent(panel)
+    root = svg.canvas(PANEL_WIDTH, PANEL_HEIGHT, f"{panel.entry.title} by epsilon. {'; '.join(spoken)}")
+    axis, (low, high) = Axis.of(panel.epsilons), _panel_extent(panel)
 
     def y(value: float) -> float:
-        return BASE - (value - low) / (high - low) * (BASE - TOP)
+        return PANEL_BASE - (value - low) / (high - low) * (PANEL_BASE - PANEL_TOP)
 
-    _frame(root, axis, (low, high), y)
+    _panel_frame(root, axis, (low, high), y)
     names = []
     real = "trained on real" if panel.measure.startswith("utility.tstr") else "fresh real"
     for value, css, name in ((panel.reference, "", real), (panel.floor, "floor", "shuffled")):
         if value is not None:
-            svg.line(root, f"mark {css} thin", (LEFT, y(value)), (axis.right, y(value)))
+            svg.line(root, f"mark {css} thin", (PANEL_LEFT, y(value)), (axis.right, y(value)))
             names.append((y(value), css, name))
     for index, curve in enumerate(panel.curves):
         css, shift = f"s{index % 4}", (index - (len(panel.curves) - 1) / 2) * DODGE
@@ -78,11 +78,11 @@ def tradeoff(panel: Panel) -> Markup:
             _dot(root, index, (at, mean, y), words)
         if len(panel.curves) > 1 and known:
             names.append((y(known[-1][2].value), f"named {css}", curve.generator))
-    _names(root, names, axis.right)
+    _panel_names(root, names, axis.right)
     return svg.rendered(root)
 
 
-def _extent(panel: Panel) -> tuple[float, float]:
+def _panel_extent(panel: Panel) -> tuple[float, float]:
     """The ends of the vertical axis: they hold every seed, every error bar and both landmarks."""
     means = [mean for curve in panel.curves for _, mean in curve.dots]
     values = [value for mean in means for value in (*mean.values, mean.low, mean.high)]
@@ -93,23 +93,33 @@ def _extent(panel: Panel) -> tuple[float, float]:
     return min(low, middle - spread / 2) - spread / 20, max(high, middle + spread / 2) + spread / 20
 
 
-def _frame(root: Element, axis: Axis, extent: tuple[float, float], y: Scale) -> None:
+def _panel_frame(root: Element, axis: Axis, extent: tuple[float, float], y: Scale) -> None:
     for value in svg.round_values(*extent):
-        svg.line(root, "grid", (LEFT, y(value)), (axis.right, y(value)))
-        svg.words(root, "tick num", (LEFT - 6, y(value) + 4), compact(value), "end")
-    parts = [(LEFT, axis.right)] if axis.ends is None else [(LEFT, axis.ends - 5), (axis.ends + 5, axis.right)]
+        svg.line(root, "grid", (PANEL_LEFT, y(value)), (axis.right, y(value)))
+        svg.words(root, "tick num", (PANEL_LEFT - 6, y(value) + 4), compact(value), "end")
+    parts = (
+        [(PANEL_LEFT, axis.right)] if axis.ends is None else [(PANEL_LEFT, axis.ends - 5), (axis.ends + 5, axis.right)]
+    )
     for start, end in parts:
-        svg.line(root, "axis", (start, BASE), (end, BASE))
+        svg.line(root, "axis", (start, PANEL_BASE), (end, PANEL_BASE))
     for at in () if axis.ends is None else (axis.ends - 5, axis.ends + 5):
-        svg.line(root, "axis", (at - 3, BASE + 5), (at + 3, BASE - 5))
+        svg.line(root, "axis", (at - 3, PANEL_BASE + 5), (at + 3, PANEL_BASE - 5))
     taken = -CLOSEST
     for epsilon, at in sorted(axis.places.items(), key=lambda item: item[1]):
-        svg.line(root, "axis", (at, BASE), (at, BASE + 4))
+        svg.line(root, "axis", (at, PANEL_BASE), (at, PANEL_BASE + 4))
         if at - taken >= CLOSEST or epsilon is None:
-            svg.words(root, "tick num", (at, BASE + 17), "none" if epsilon is None else compact(epsilon), "middle")
+            svg.words(
+                root, "tick num", (at, PANEL_BASE + 17), "none" if epsilon is None else compact(epsilon), "middle"
+            )
             taken = at
     if set(axis.places) != {None}:
-        svg.words(root, "tick", ((LEFT + (axis.ends or axis.right)) / 2, BASE + 36), "epsilon, logarithmic", "middle")
+        svg.words(
+            root,
+            "tick",
+            ((PANEL_LEFT + (axis.ends or axis.right)) / 2, PANEL_BASE + 36),
+            "epsilon, logarithmic",
+            "middle",
+        )
 
 
 SHAPES = {
@@ -135,13 +145,13 @@ def _dot(root: Element, index: int, dot: tuple[float, Mean, Scale], words: str) 
     svg.hint(mark, words)
 
 
-def _names(root: Element, names: Iterable[tuple[float, str, str]], right: float) -> None:
+def _panel_names(root: Element, names: Iterable[tuple[float, str, str]], right: float) -> None:
     """Names beside the ends of what they name, pushed apart where they would overlap."""
     placed: list[float] = []
     listed = sorted(names)
     for height, _, _ in listed:
-        placed.append(max(height, placed[-1] + LINE + 1) if placed else height)
-    over = max(0.0, placed[-1] - BASE) if placed else 0.0
+        placed.append(max(height, placed[-1] + NAME_LINE + 1) if placed else height)
+    over = max(0.0, placed[-1] - PANEL_BASE) if placed else 0.0
     for height, (_, css, name) in zip(placed, listed, strict=True):
         svg.words(root, f"tick {css}", (right + 6, height - over + 4), short(name, 15))
 
@@ -155,3 +165,85 @@ def _over_seeds(mean: Mean) -> str:
         return f"{number(mean.value)}, one seed"
     value, low, high = alike(mean.value, mean.low, mean.high)
     return f"{value}, {low} to {high} over {len(mean.values)} seeds"
+
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BASE = 560.0, 330.0, 54.0, 470.0, 16.0, 274.0
+LINE = 14.0
+CLOSE = 64.0  # Names of marks that are closer than this, side by side, are pushed apart
+
+
+@dataclass(frozen=True)
+class _Scale:
+    x: tuple[float, float]
+    y: tuple[float, float]
+
+    def at(self, exposure: float, utility: float) -> svg.Point:
+        across = (self.x[1] - exposure) / (self.x[1] - self.x[0])
+        up = (utility - self.y[0]) / (self.y[1] - self.y[0])
+        return LEFT + 12 + across * (RIGHT - LEFT - 24), BASE - 10 - up * (BASE - TOP - 20)
+
+
+def pareto(marks: Sequence[Mark], titles: tuple[str, str], reference: float | None = None) -> Markup:
+    """The picture; better is up and to the right."""
+    texts = [f"{m.name} ({m.standing}): {number(m.utility)} at {number(m.exposure)}" for m in marks]
+    root = svg.canvas(WIDTH, HEIGHT, f"{titles[0]} against {titles[1]}. {'; '.join(texts)}")
+    utilities = [value for mark in marks for value in (mark.utility, mark.low, mark.high)]
+    scale = _Scale(
+        _extent([mark.exposure for mark in marks]), _extent(utilities if reference is None else [*utilities, reference])
+    )
+    _frame(root, scale, titles)
+    if reference is not None:
+        height = scale.at(scale.x[0], reference)[1]
+        svg.line(root, "mark", (LEFT, height), (RIGHT, height))
+        svg.words(root, "tick", (RIGHT + 6, height + 4), "trained on real")
+    best = sorted((scale.at(m.exposure, m.utility) for m in marks if m.best), key=lambda at: at[0])
+    for start, end in pairwise(best):
+        svg.line(root, "chance", start, end)
+    for mark in marks:
+        _draw(root, mark, scale)
+    _names(root, [(scale.at(mark.exposure, mark.utility), mark) for mark in marks])
+    return svg.rendered(root)
+
+
+def _extent(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    room = max(high - low, abs(high) / 50, 1e-3)
+    return (low, high) if high - low >= room else ((low + high - room) / 2, (low + high + room) / 2)
+
+
+def _frame(root: Element, scale: _Scale, titles: tuple[str, str]) -> None:
+    for value in svg.round_values(*scale.y):
+        height = scale.at(scale.x[0], value)[1]
+        svg.line(root, "grid", (LEFT, height), (RIGHT, height))
+        svg.words(root, "tick num", (LEFT - 6, height + 4), compact(value), "end")
+    svg.line(root, "axis", (LEFT, BASE), (RIGHT, BASE))
+    for value in svg.round_values(*scale.x):
+        across = scale.at(value, scale.y[0])[0]
+        svg.line(root, "axis", (across, BASE), (across, BASE + 4))
+        svg.words(root, "tick num", (across, BASE + 18), compact(value), "middle")
+    svg.words(root, "tick", (LEFT, TOP - 6), f"{short(titles[0], 60)} (up is better)")
+    svg.words(root, "tick", ((LEFT + RIGHT) / 2, BASE + 42), f"{short(titles[1], 70)} (right is better)", "middle")
+
+
+def _draw(root: Element, mark: Mark, scale: _Scale) -> None:
+    """A cross for a barred table, a filled dot for one that none beats, a hollow one for all others."""
+    x, y = scale.at(mark.exposure, mark.utility)
+    svg.line(root, "stem", scale.at(mark.exposure, mark.low), scale.at(mark.exposure, mark.high))
+    words = f"{mark.name}, {mark.standing}: {number(mark.utility)}, exposure at most {number(mark.exposure)}"
+    if mark.barred:
+        for rise in (-5.0, 5.0):
+            svg.hint(svg.line(root, "cross", (x - 5, y - rise), (x + 5, y + rise)), words)
+        return
+    svg.hint(svg.add(root, "circle", "dot" if mark.best else "dot hollow", cx=x, cy=y, r=5.5), words)
+
+
+def _names(root: Element, placed: Sequence[tuple[svg.Point, Mark]]) -> None:
+    """Names beside their marks, at the side with room, pushed down where they would overlap."""
+    taken: list[svg.Point] = []
+    for (x, y), mark in sorted(placed, key=lambda pair: pair[0][1]):
+        left = x > (LEFT + RIGHT) / 2 + 90
+        at = (x - 10 if left else x + 10, y + 4)
+        while any(abs(at[1] - other[1]) < LINE and abs(at[0] - other[0]) < CLOSE for other in taken):
+            at = (at[0], at[1] + LINE)
+        taken.append(at)
+        svg.words(root, "tick hot" if mark.barred else "tick", at, short(mark.name, 18), "end" if left else "start")

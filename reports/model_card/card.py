@@ -16,8 +16,53 @@ from evaluate.result import Candidate, Estimate, Evaluation, GeneratorRecord
 from evaluate.text import plain
 from reports.document import TITLE
 from reports.glossary import key_figures
-from reports.guarantee import DECIMALS, LONGEST, MOST_EVENTS, Standing, audit_note, standing_of
-from reports.model_card.schema import Form
+from reports.guarantee import (
+    DECIMALS,
+    LONGEST,
+    MOST_EVENTS,
+    STEPS,
+    BudgetTable,
+    Standing,
+    audit_note,
+    books_of,
+    standing_of,
+)
+from reports.model_card.schema import (
+    CARD_VERSION,
+    AuditOutcome,
+    AuditSummary,
+    Composed,
+    DpSgd,
+    Form,
+    Grouped,
+    InternalCard,
+    LedgerPosition,
+    Made,
+    Measured,
+    NoPromise,
+    Promise,
+    PublicCard,
+    Ruled,
+    Table,
+    Tested,
+    Trained,
+    Use,
+)
+from reports.sections.comparison import is_releasable
+from reports.sections.limitations import (
+    AUDIT_FAILED,
+    NOT_AUDITED,
+    UNVERIFIED,
+    audit_failed,
+    evaluations_of,
+    left_out,
+    limits_of,
+    warnings_of,
+)
+from synth.dp.statement import RELATIONS, PrivacyStatement, trust_words
+from synth.errors import BadInput, nearest
+from synth.schema import Schema
+from synth.usage_terms import Terms
 
 INTERNAL = (
     "Internal: this card holds numbers computed from real rows, outside any privacy guarantee. Do not pass it on; its "
@@ -136,45 +181,6 @@ def not_covered(unit: str, most_rows: int) -> tuple[str, ...]:
             f"{'row' if most_rows == 1 else 'rows'} at most were used."
         )
     return (of_many, *_OTHERS)
-
-
-from reports.guarantee import STEPS, BudgetTable, books_of
-from reports.model_card.schema import (
-    CARD_VERSION,
-    AuditOutcome,
-    AuditSummary,
-    Composed,
-    DpSgd,
-    Form,
-    Grouped,
-    InternalCard,
-    LedgerPosition,
-    Made,
-    Measured,
-    NoPromise,
-    Promise,
-    PublicCard,
-    Ruled,
-    Table,
-    Tested,
-    Trained,
-    Use,
-)
-from reports.sections.comparison import is_releasable
-from reports.sections.limitations import (
-    AUDIT_FAILED,
-    NOT_AUDITED,
-    UNVERIFIED,
-    audit_failed,
-    evaluations_of,
-    left_out,
-    limits_of,
-    warnings_of,
-)
-from synth.dp.statement import RELATIONS, PrivacyStatement, trust_words
-from synth.errors import BadInput, nearest
-from synth.schema import Schema
-from synth.usage_terms import Terms
 
 
 class CardError(BadInput):

@@ -18,8 +18,15 @@ import pandas as pd
 
 from evaluate.text import at_most, compact, count, loss, number, percent, plain, room
 from reports.glossary import entry
-from reports.model_card.schema import PublicCard
-from synth.dp.statement import NO_GUARANTEE
+from reports.guarantee import OUTSIDE, exact
+from reports.model_card.card import NO_LICENSE
+from reports.model_card.schema import ModelCard, PublicCard
+from synth.dp.statement import IN_LEDGER, NO_GUARANTEE
+from synth.output import whole_file
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "\\": "&#92;", "`": "&#96;"}
 _ESCAPED = frozenset("*_[]~$")
@@ -63,15 +70,6 @@ def _as_text(character: str) -> str:
         return f"@{_JOINER}"
     return _ENTITIES.get(character) or (f"\\{character}" if character in _ESCAPED else character)
 
-
-from reports.guarantee import OUTSIDE, exact
-from reports.model_card.card import NO_LICENSE
-from reports.model_card.schema import ModelCard
-from synth.dp.statement import IN_LEDGER
-from synth.output import whole_file
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*[A-Za-z0-9]")
 _NO_WORDS = frozenset({"no", "on", "off", "yes", "true", "false", "null", "none", "nan", "inf", "infinity"})

@@ -30,6 +30,7 @@ from synth.dp.events import Event, GaussianEvent, SubsampledGaussianEvent
 from synth.dp.mechanisms import SystemNoise
 from synth.dp.schedule import Schedule
 from synth.generators.base import PrivateGenerator
+from synth.generators.wrapper import unwrapped, wrappers
 from synth.schema import Schema, build_schema
 
 N_COLUMNS = 5
@@ -256,12 +257,6 @@ def trials_of_counts(
     )
     return trials
 
-
-from synth.dp.budget import Budget
-from synth.dp.mechanisms import SystemNoise
-from synth.dp.schedule import Schedule
-from synth.generators.base import PrivateGenerator
-from synth.generators.wrapper import unwrapped, wrappers
 
 N_STEP_CANARIES = 50_000
 """Canaries of a run. They cost a second or two; at epsilon 1 they find contributions that are two thirds too large."""
