@@ -1,8 +1,8 @@
 """Checks of self-tests: a policy's verdicts on tables of which the answer is known.
 
-A half of the holdout must fail nothing, and each of `evaluate.gate.spoiled_cases` on what it spoils. A rule says
-nothing of a case where its limit lies within the interval, where a fresh real sample breaks it too, where shuffled
-columns keep it, or where it allows as many copies as there are.
+A half of the holdout must fail nothing, and each spoiled table on what it spoils. A rule says nothing of a case where
+its limit lies within the interval, where a fresh real sample breaks it too, where shuffled columns keep it, or where it
+allows as many copies as there are. Extras bring more cases by the registry kind "self-test".
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -70,14 +70,15 @@ def brought_cases(has: Callable[[str], bool]) -> dict[str, SpoiledCase]:
     return {case: spoiled for case, spoiled in extras.load("self-test").items() if has(spoiled.needs)}
 
 
-def spoiled_case(name: str) -> SpoiledCase:
+def spoiled_case(name: Case) -> SpoiledCase:
     case: SpoiledCase = OURS[name] if name in OURS else extras.load("self-test")[name]
     return case
 
 
-CAME_OUT: Literal["came out"] = "came out"
-BROKEN: Literal["did not come out"] = "did not come out"
-NOT_APPLICABLE: Literal["not applicable"] = "not applicable"
+Result = Literal["came out", "did not come out", "not applicable"]
+CAME_OUT: Result = "came out"
+BROKEN: Result = "did not come out"
+NOT_APPLICABLE: Result = "not applicable"
 
 UNMEASURED = (STATEMENT, AUDITED)  # Numbers that no table gives of itself
 OF_OTHERS = "privacy.copies.holdout"  # It asks for held-out people, none of whom stands in a spoiled table
@@ -90,7 +91,7 @@ twice as wide, it is one in ten thousand."""
 @dataclass(frozen=True)
 class Check:
     case: Case
-    outcome: Literal["came out", "did not come out", "not applicable"]
+    outcome: Result
     reason: str
 
 
@@ -190,7 +191,7 @@ def _by_chance(finding: Finding) -> bool:
 
 
 def _untelling(case: Case, finding: Finding) -> bool:
-    """True where shuffled columns or dealt rows keep the rule by its own landmark, or it allows that many copies."""
+    """True where shuffled columns keep the rule by its own landmark, or it allows that many copies."""
     if case == "some copies":
         return not finding.rule.breaks(COPIED)
     floor = None if finding.estimate is None else finding.estimate.floor

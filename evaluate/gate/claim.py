@@ -1,7 +1,8 @@
-"""A claim as it is judged and quoted: of all that counts with a table, why, and no smaller than what its events cost.
+"""A claim as it is judged and quoted: of all that counts with a table, and what it protects from.
 
 A claim that its own events exceed is damage: no run writes one. Whoever can write the file can write another honest
-one, so that this is no signature.
+one, so that this is no signature. Limits on tests of "in or out" and epsilon of groups follow from the events: nothing
+is read off any row. Where these are not known, or do not come to the claim, epsilon and delta alone say less.
 """
 
 import math
@@ -87,9 +88,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """All that a table claims: by its fit alone, by all that counts with it, and by all that was drawn where that is
-    more.
-    """
+    """What a table claims: by its fit alone, by all that counts with it, by all that was drawn where that is more."""
 
     alone: Claim
     counted: Claim
@@ -178,11 +177,8 @@ def _added_up(evaluation: Evaluation) -> Claim | None:
     drawn = _drawn(evaluation)
     if len(drawn) < 2:
         return None
+    epsilon, delta = sum(each.epsilon for each in drawn), min(1.0, sum(each.delta for each in drawn))
     n_disputed, private = sum(map(disproved, evaluation.candidates)), all(each.private for each in drawn)
-    epsilon, delta = (
-        sum(each.epsilon for each in drawn),
-        min(1.0, sum(each.delta for each in drawn)),
-    )
     return Claim("sum", epsilon, delta, len(drawn), private, n_disputed)
 
 
@@ -229,9 +225,9 @@ def check_accounting(evaluation: Evaluation) -> None:
     fits = {each.name: each.statement for each in evaluation.candidates if each.statement is not None}
     drawn = _drawn(evaluation)
     for name, stated in fits.items():
-        _check_release(stated, f"the statement of {name!r}")
+        _check_stated(stated, f"the statement of {name!r}", of_one=True)
     if numbers is not None:
-        _check_release(numbers.statement, "the statement of the published numbers")
+        _check_stated(numbers.statement, "the statement of the published numbers", of_one=True)
         _check_published(numbers, fits, is_sweep=known.sweep is not None)
     if made_here(evaluation) and any(each.n_units != evaluation.schema.n_units for each in drawn):
         raise damaged("a statement is of another number of units than the schema")
@@ -285,15 +281,10 @@ def _bounded(event: Event) -> Event | None:
     return event
 
 
-def _check_release(stated: PrivacyStatement, name: str) -> None:
-    """Refuse a statement of one release that no budget writes: its claim is what its events cost."""
-    if stated.delta * stated.n_units > _LARGEST_DELTA * (1 + ROUNDING):
-        raise damaged(f"{name} has a larger delta than any fit may ask for")
-    _check_stated(stated, name)
-
-
-def _check_stated(stated: PrivacyStatement, name: str) -> None:
+def _check_stated(stated: PrivacyStatement, name: str, *, of_one: bool) -> None:
     """Refuse a statement that claims less than its events cost, or lists some that no fit draws or nobody can price."""
+    if of_one and stated.delta * stated.n_units > _LARGEST_DELTA * (1 + ROUNDING):
+        raise damaged(f"{name} has a larger delta than any fit may ask for")
     if stated.relation not in RELATIONS:
         raise damaged(f"{name} names a neighboring relation that there is not")
     if stated.trust == LOCAL and any(event.mechanism != RandomizedResponseEvent.mechanism for event in stated.events):
@@ -313,14 +304,13 @@ def _check_stated(stated: PrivacyStatement, name: str) -> None:
 def _check_several(
     releases: Sequence[PrivacyStatement], epsilon: float, delta: float, n_releases: int, name: str
 ) -> None:
-    """Refuse a claim of several releases that leaves some out, or is smaller than what they cost together. They are
-    priced at the delta at which a run composes them: at a larger one, any claim would do. A run draws nothing that it
-    cannot price so, and what nobody can price may be any lie.
-    """
+    """Refuse a claim of several releases that leaves some out, or is smaller than what they cost together."""
     if n_releases < len(releases):
         raise damaged(f"{name} counts fewer private releases than the evaluation holds")
     if not releases:
         return
+    # Priced at the delta at which a run composes them: at a larger one, any claim would do. A run draws nothing that it
+    # cannot price so, and what nobody can price may be any lie.
     events = _priced(releases)
     least = max(2 * sum(event.delta for event in events), *(stated.delta for stated in releases))
     if delta < least * (1 - ROUNDING):
@@ -338,7 +328,7 @@ def _check_published(numbers: PublishedNumbers, fits: dict[str, PrivacyStatement
     if not is_sweep and numbers.n_fits != 1:
         raise damaged(f"{name} counts several fits, as of a sweep, and there is none")
     counted = [stated for label, stated in fits.items() if is_sweep or label == numbers.table]
-    _check_stated(both, name)
+    _check_stated(both, name, of_one=False)
     _check_several((*counted, numbers.statement), both.epsilon, both.delta, numbers.n_fits + 1, name)
 
 
@@ -351,6 +341,8 @@ _NUMBERS = {2: "two", 5: "five", 10: "ten"}
 
 @dataclass(frozen=True)
 class Protection:
+    """What a claim gives: limits on any test, and epsilon of groups."""
+
     epsilon: float
     delta: float
     limit: TradeOff
@@ -442,36 +434,32 @@ def _stands(evaluation: Evaluation, claims: Claims) -> bool:
 
 
 def proven_limit(evaluation: Evaluation, candidate: Candidate, claims: Claims | None) -> TradeOff | None:
-    """The limit on tests of those whom attacks look for, rows or entities; `None` where no guarantee covers them. A row
-    is covered by the unit that it belongs to. An entity is not covered by a guarantee for each of its rows. The curve
-    of the events counts only where they come to the claim: one that leaves an event out allows too little.
-    """
+    """The limit on tests of those whom attacks look for, rows or entities; `None` where no guarantee covers them."""
     entity, stated = evaluation.schema.entity, candidate.statement
     if claims is None or stated is None or entity not in (None, stated.unit) or not _stands(evaluation, claims):
-        return None
-    schedule = _schedule(evaluation, candidate, claims.counted, short=False)
+        return None  # an entity is not covered by a guarantee for each of its rows
     claim = claims.counted
+    # The curve of the events counts only where they come to the claim: one that leaves an event out allows too little.
+    schedule = _schedule(evaluation, candidate, claim, short=False)
     return TradeOff.of_claim(claim.epsilon, claim.delta) if schedule is None else schedule.trade_off
 
 
 def _schedule(evaluation: Evaluation, candidate: Candidate, claim: Claim, *, short: bool = True) -> Schedule | None:
     """The events of all that makes up a claim, as one schedule at its delta; `None` where they do not come to it.
 
-    None of them exceed what an evaluation claims: that is damage, which is refused. They fall short of it where a
-    release is not there, and may not be resolved together where each is. A fit alone may claim more than its events
-    cost, and they count if they may be `short`.
+    They fall short of it where a release is not there, and may not be resolved together where each is. A fit alone may
+    claim more than its events cost, and they count if they may be `short`.
     """
     numbers = evaluation.provenance.released_numbers
-    fits = tuple(each.statement for each in evaluation.candidates if each.statement is not None)
-    statements: tuple[PrivacyStatement | None, ...] = {
+    fits = tuple(each.statement for each in evaluation.candidates)
+    statements = {
         "fit": (candidate.statement,),
-        "published": (None if numbers is None else numbers.together,),
-        "run": (*fits, *(() if numbers is None else (numbers.statement,))),
+        "published": (numbers and numbers.together,),
+        "run": _drawn(evaluation),
         "sum": (),
     }.get(claim.scope, fits)
-    alone = claim.scope in ("fit", "published")
     known = [stated for stated in statements if stated is not None]
-    if not alone and len(known) != claim.n_releases:
+    if claim.scope not in ("fit", "published") and len(known) != claim.n_releases:
         return None
     try:
         events = tuple(event for stated in known for event in stated_schedule("", stated.to_dict()).events)

@@ -10,7 +10,6 @@ DEVIATES: the attacker knows all other columns, the most that anybody can, not a
 Gower's by ranks, not by ranges, which one outlier stretches; and a missing value is a value to be found.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,42 +22,6 @@ from evaluate.sampling import SIDES, one_per_entity
 from evaluate.tables import MetricResult, Tables
 from synth.schema import Schema
 
-NEAR = 0.05  # Of the span of most rows, either way
-MOST = (0.05, 0.95)  # Quantiles between which most rows lie
-
-
-def widths_of(reference: pd.DataFrame, schema: Schema) -> dict[str, float]:
-    """How near numbers and times of each column have to lie, as a table that the attacker holds suggests. `reference`:
-    *Sensitive* where it is real. Conforming to the schema.
-    """
-    widths = {}
-    for name in (name for name in schema.learned if not schema.columns[name].is_categorical):
-        positions = schema.columns[name].positions(reference[name])
-        known = positions[~np.isnan(positions)]
-        low, high = np.quantile(known, MOST) if len(known) else (0.0, 0.0)
-        widths[name] = float(high - low) * NEAR
-    return widths
-
-
-def match_counts(
-    table: pd.DataFrame, targets: pd.DataFrame, schema: Schema, widths: Mapping[str, float]
-) -> np.ndarray:  # fmt: skip
-    """Counts of a table's rows that match each record, by column; shape (len(targets), d_learned)."""
-    counts = []
-    for name in schema.learned:
-        if name in widths:
-            values, centers = (schema.columns[name].positions(frame[name]) for frame in (table, targets))
-            missing = np.isnan(values)
-            known, width = np.sort(values[~missing]), widths[name]
-            low, high = known.searchsorted(centers - width, "left"), known.searchsorted(centers + width, "right")
-            counts.append(np.where(np.isnan(centers), missing.sum(), high - low))
-        else:
-            both = pd.concat([frame[name].astype(object) for frame in (table, targets)])
-            codes = pd.factorize(both.where(both.notna(), None))[0] + 1  # missing ones alike
-            counts.append(np.bincount(codes[: len(table)], minlength=codes.max(initial=0) + 1)[codes[len(table) :]])
-    return np.column_stack(counts)
-
-
 METRICS = (
     Metric("privacy.inference", "lower", "Inferring a secret value", "How much more often a member's value is found by "
            "the nearest synthetic row than another person's is, in the column where that is worst.", counted=PEOPLE,
@@ -68,6 +31,8 @@ METRICS = (
 N_TARGETS = 2_000
 MAX_POOL = 50_000
 RARE = 0.1  # Share of rows that hold the rarest values
+NEAR = 0.05  # Of the span of most rows, either way
+MOST = (0.05, 0.95)  # Quantiles between which most rows lie
 
 
 @dataclass(frozen=True)
@@ -147,6 +112,17 @@ def secret_of(name: str, tables: Tables, attacked: Attacked) -> Secret:
     widths = tables.kept_of_real.once("widths", lambda: widths_of(tables.fresh, tables.schema))
     members, controls, pool, fresh = (column.positions(part) for part in parts)
     return Secret(members, controls, pool, fresh, width=widths[name], is_line=True)
+
+
+def widths_of(reference: pd.DataFrame, schema: Schema) -> dict[str, float]:
+    """How near numbers and times of each column have to lie, as a table that the attacker holds suggests."""
+    widths = {}
+    for name in (name for name in schema.learned if not schema.columns[name].is_categorical):
+        positions = schema.columns[name].positions(reference[name])
+        known = positions[~np.isnan(positions)]
+        low, high = np.quantile(known, MOST) if len(known) else (0.0, 0.0)
+        widths[name] = float(high - low) * NEAR
+    return widths
 
 
 def secrets_among(tables: Tables) -> list[str]:

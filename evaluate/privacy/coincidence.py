@@ -9,9 +9,15 @@ Where no held-out unit was hit, twins among the real units help: content that tw
 repeats what somebody alone has. An honest table is taken to meet it no more often than real rows do, but only where
 some twins were seen (a table may have been cleared of them), and no further than `MOST_TWINS` allows.
 
+Contents are `Exact` codes, equal where two values are equal to the last digit: distances take ranks, which cannot tell
+two values that lie close to each other. Scores (how much somebody has in common with a table) have a `ScoreTail`:
+maxima by chance have an exponential tail, and one more score above a threshold, beside k held-out scores above it,
+follows a Pareto law whose exponent is k, which allows for the tail being estimated.
+
 Source: Clopper & Pearson 1934 (the exact test); Lugannani & Rice 1980 (the tail of a weighted sum); Good 1953, "The
 Population Frequencies of Species" (content that was met once is met again as often as the number of contents that were
-met twice says).
+met twice says); Karlin & Altschul 1990, "Methods for assessing the statistical significance of molecular sequence
+features"; Pickands 1975 (tails of maxima).
 """
 
 from dataclasses import dataclass, replace
@@ -91,13 +97,11 @@ def _most(share: float, others: float, tail: float) -> float:
 
 def chance_of_sides(train: np.ndarray, holdout: np.ndarray, odds: float) -> float:
     """The chance of as much weight on train or more, each unit that is hit being of train at these odds.
-    `train`, `holdout`: weights of the units of either side that are hit, positive, the same whichever side they are on.
-
-    Source: Lugannani & Rice 1980, by the sum's cumulants; half a usual weight less, as the sum may be a lattice's.
 
     >>> round(chance_of_sides(np.ones(9), np.ones(1), 1.0), 4)  # of 10 coins 9 or 10: 0.0107
     0.0122
     """
+    # By the sum's cumulants (Lugannani & Rice 1980); half a usual weight less, as the sum may be a lattice's.
     both = np.concatenate([train, holdout])
     share, total = odds / (1 + odds), float(train.sum() - np.median(both) / 2) if len(both) else 0.0
     if total <= share * both.sum():
@@ -116,8 +120,7 @@ def chance_of_sides(train: np.ndarray, holdout: np.ndarray, odds: float) -> floa
 
 def fewest_copied(train: np.ndarray, holdout: np.ndarray, tail: float) -> int:
     """The fewest units of train that were copied, whichever they are, so that chance leaves as much weight on train
-    more often than in `tail` of tables. `train`, `holdout`: weights of all units of either side, zero where chance
-    explains one; the same whichever side a unit is on.
+    more often than in `tail` of tables. A unit weighs the same on either side, zero where chance explains it.
     """
     odds = FITTED * len(train) / max(len(holdout), 1)
     ranked, others = np.sort(train[train > 0])[::-1], holdout[holdout > 0]
@@ -243,11 +246,7 @@ class Exact:
 
 
 def _first_units(units: np.ndarray, share: float) -> np.ndarray:
-    """Positions of all rows of a share of the units: those that come first.
-
-    >>> _first_units(np.array([7, 5, 7, 3]), 0.4).tolist()
-    [0, 2]
-    """
+    """Positions of all rows of a share of the units: those that come first."""
     turns = pd.factorize(units)[0]
     return np.flatnonzero(turns < round(share * (int(turns.max(initial=-1)) + 1)))
 

@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon from an attacker's error rates: of a Gaussian mechanism, of any, and of steps of DP-SGD.
+"""Lower bounds on epsilon from an attacker's error rates, and the size of the noise that an audit saw drawn.
 
 The steps of a schedule are a family: the same steps, the noise of each times a factor. Every factor has a privacy curve
 delta(epsilon), and two error rates must satisfy 1 - FNR <= e^epsilon FPR + delta(epsilon), and the same with the rates

@@ -32,7 +32,7 @@ from evaluate.privacy.audit.bounds import (
     gaussian_mu,
     largest_factor,
 )
-from evaluate.privacy.audit.counts import (
+from evaluate.privacy.audit.canaries import (
     MOST_STEPS,
     N_STEP_CANARIES,
     CountTrials,

@@ -8,7 +8,7 @@ import pytest
 
 from evaluate.audit_result import NO_FAULT, OUTSIDE, AuditError
 from evaluate.privacy.audit import white_box
-from evaluate.privacy.audit.counts import N_CANARIES, CountTrials, StandIn, measurement_log
+from evaluate.privacy.audit.canaries import N_CANARIES, CountTrials, StandIn, measurement_log
 from evaluate.privacy.audit.white_box import audit
 from synth import row_order as ordering
 from synth.dp import budget, mechanisms

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evaluate.audit_result import EXCEEDS, NO_FAULT, Audit, AuditError, AuditPart
-from evaluate.privacy.audit.counts import N_STEP_CANARIES, StandIn, StepLog, StepTrials, run_of_steps
+from evaluate.privacy.audit.canaries import N_STEP_CANARIES, StandIn, StepLog, StepTrials, run_of_steps
 from evaluate.privacy.audit.white_box import audit, of_steps
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import Steps, SystemNoise

@@ -12,7 +12,7 @@ from scipy import stats
 from evaluate.audit_result import EXCEEDS, NO_FAULT, OUTSIDE, TOO_WEAK, Audit, AuditError, in_ten
 from evaluate.intervals import clopper_pearson
 from evaluate.privacy.audit.bounds import gaussian_epsilon
-from evaluate.privacy.audit.counts import (
+from evaluate.privacy.audit.canaries import (
     N_CANARIES,
     CountTrials,
     GaussianRelease,

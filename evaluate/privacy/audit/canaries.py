@@ -1,15 +1,29 @@
-"""An audit of the measurement log: can the counts that a fit releases tell whether a unit was there?
+"""Audits by canaries: can what a fit releases tell whether a unit was there? In counts, and in steps of DP-SGD.
 
-Every row of the table holds one code throughout. Of each code there is a number of rows that no other code has, and one
-canary: a unit that is there or not. So whatever counts rows has one cell for each canary. Where a unit may have several
-rows, a canary has more than a fit may use; in histories it is one of the first rows of its unit, and k - 1 of the later
-ones.
+**Counts.** Every row of the table holds one code throughout. Of each code there is a number of rows that no other code
+has, and one canary: a unit that is there or not. So whatever counts rows has one cell for each canary. Where a unit may
+have several rows, a canary has more than a fit may use; in histories it is one of the first rows of its unit, and k - 1
+of the later ones. For a log y with noise sigma, in which the canary adds c to exact counts x, the best test adds up
+c (y - x - c/2) / sigma^2 over all releases, and says "in" above zero, where the two errors are alike under the claim: no
+trials are spent on choosing a threshold. Choices, the histogram of rows per entity and measured domains are left out.
 
-For a log y with noise sigma, in which the canary adds c to exact counts x, the best test adds up c (y - x - c/2) /
-sigma^2 over all releases, and says "in" above zero, where the two errors are alike under the claim: no trials are spent
-on choosing a threshold. Choices, the histogram of rows per entity and measured domains are left out.
+**Steps.** The attacker sees every noisy sum of a training run and knows the program, the table, and when which unit was
+sampled, but for the canaries: units of which each is in by the toss of a coin, and each has a coordinate of the sums to
+itself. That is the worst that a unit can do, so that one run is enough: 50,000 canaries are 50,000 trials. The run is
+the system's own `fit` of a public stand-in, with the system's noise, but:
 
-Source: Nasr et al. 2023, "Tight auditing of differentially private machine learning" (2302.07956), section 4.
+- Canaries are units more, which the system samples at the rate of the others.
+- What a canary adds to a sum is the norm of the exact sum of a sample of one unit, which has three times the rows that
+  a fit may use: so missing clipping shows, and clipping by layer or by row. Of every hundred samples one is empty, and
+  its sum must be zero.
+- The system adds its noise, at the sigma that the training code asks for, to sums and coordinates at once. The training
+  goes on with its own part: it never meets a canary, and canaries do not depend on each other.
+
+A canary's score is the sum of its coordinate over all steps, weighted by what it adds over the noise's variance, held
+against a threshold fixed in advance. What this cannot see stands in `OUTSIDE` of `evaluate.audit_result`.
+
+Source: Nasr et al. 2023, "Tight auditing of differentially private machine learning" (2302.07956), section 4, for the
+attacker; Steinke, Nasr, Jagielski 2023 (2305.08846), section 5, for one run and canaries that are gradients.
 """
 
 import math
