@@ -4,7 +4,7 @@
 has, and one canary: a unit that is there or not. So whatever counts rows has one cell for each canary. Where a unit may
 have several rows, a canary has more than a fit may use; in histories it is one of the first rows of its unit, and k - 1
 of the later ones. For a log y with noise sigma, in which the canary adds c to exact counts x, the best test adds up
-c (y - x - c/2) / sigma^2 over all releases, and says "in" above zero, where the two errors are alike under the claim: no
+c (y - x - c/2) / sigma^2 over all releases, and says "in" above zero, where both errors are alike under the claim: no
 trials are spent on choosing a threshold. Choices, the histogram of rows per entity and measured domains are left out.
 
 **Steps.** The attacker sees every noisy sum of a training run and knows the program, the table, and when which unit was
