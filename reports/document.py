@@ -7,12 +7,12 @@ from typing import Any
 from evaluate.gate.claim import Claims, Protection, claims_of, named, standing_protection
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG, Metric
-from evaluate.result import LOOKS, Candidate, Estimate, Evaluation, Failure
+from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.glossary import key_figures
 from reports.guarantee import LACKS, AuditNote, BudgetTable, Standing, audit_note, books_of, standing_of
 from reports.sections.attacks import AttackNote, attack_note
 from reports.sections.comparison import Ranking, Sweep, VendorRow, ranking_of, shown_in_full, sweep_of
-from reports.sections.limitations import GuidelineRow, TableLimitations, criteria_rows, limits_of
+from reports.sections.limitations import GuidelineRow, criteria_rows, limits_of
 from reports.sections.overview import Guarantee, OverviewLine, Ruling, answers_of, overview_of, ruling_of, self_checks
 from reports.sections.quality import (
     AssociationSet,
@@ -57,7 +57,7 @@ class Section:
     associations: AssociationSet | None
     worst_pairs: tuple[WorstClique, ...]
     worst_triples: tuple[WorstClique, ...]
-    limits: TableLimitations
+    limits: tuple[str, ...]
     books: BudgetTable | None
     claims: Claims | None
     protection: Protection | None
@@ -78,7 +78,7 @@ class Section:
     def guarantee(self) -> Guarantee:
         unit = "row" if self.candidate.statement is None else str(self.candidate.statement.unit)
         protection = self.protection if self.standing == "formal" else None
-        return Guarantee(protection, named(unit, 2), self.standing or NO_GUARANTEE)
+        return protection, named(unit, 2), self.standing or NO_GUARANTEE
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,12 +94,15 @@ class Document:
     comparison: tuple[tuple[str, tuple[Estimate | Failure | None, ...]], ...]
     columns: tuple[ColumnRow, ...]
     score_extent: tuple[float, float]
-    rules: bool
     self_checks: tuple[tuple[str, tuple[Any, ...], str], ...]
     criteria: tuple[GuidelineRow, ...]
     glossary: tuple[Metric, ...]
     sweep: Sweep | None
     ranking: Ranking | None
+
+    def has(self, figure: str) -> bool:
+        """True where a figure was drawn of any table."""
+        return any(section.candidate.figures.get(figure) for section in self.sections)
 
     def __repr__(self) -> str:
         names = ", ".join(repr(section.candidate.name) for section in self.sections[:3])
@@ -114,11 +117,6 @@ class Document:
     def row_of(self) -> Mapping[str, ColumnRow]:
         """The charts of each column."""
         return {row.column: row for row in self.columns}
-
-    @property
-    def looks(self) -> bool:
-        """True where rows are there to look at."""
-        return any(LOOKS in section.candidate.figures for section in self.sections)
 
     @property
     def real_associations(self) -> AssociationSet | None:
@@ -190,7 +188,6 @@ def compose(
         ),
         columns=column_rows(candidates),
         score_extent=score_extent(candidates),
-        rules=any(candidate.figures.get("validity") for candidate in candidates),
         self_checks=self_checks(evaluation, ruled),
         criteria=criteria_rows(evaluation, [c for c in candidates if c.name == release] or candidates),
         glossary=tuple(metric for measure, metric in CATALOG.items() if measure in explained),

@@ -1,4 +1,7 @@
-"""The outcome of an audit of a claim, in the words of the report."""
+"""The guarantee of one table in words: whether its statement stands, what an audit says of it, and its books.
+
+The books are lines that a person checks with a pocket calculator.
+"""
 
 import math
 import shlex
@@ -87,28 +90,23 @@ def audit_note(candidate: Candidate) -> AuditNote | None:
 
 
 def power_in_words(audit: Audit) -> str:
-    """The power of an audit, by the mechanism where it is weakest; empty where it does not say."""
+    """By the mechanism where it is weakest; empty where it does not say."""
     return "" if audit.weakest is None else f"Where it is weakest, it {half_of(audit.weakest)}."
 
 
 def checks_in_words(audit: Audit) -> tuple[str, ...]:
-    """Each check that was made beside the attack, as a sentence or two."""
     return tuple(_of_check(check) for check in audit.checks[:MOST_CHECKS])
 
 
 def scope_in_words(audit: Audit) -> str:
-    """The scope that an audit leaves out; empty where it does not say."""
+    """What an audit leaves out; empty where it does not say."""
     if not audit.not_covered:
         return ""
     return f"It does not look at: {'; '.join(plain(what, LONGEST) for what in audit.not_covered[:MOST_EVENTS])}."
 
 
 def half_of(power: float) -> str:
-    """The power of an audit, in short.
-
-    >>> half_of(0.97)
-    'would have shown half the noise in 9 of 10 such audits'
-    """
+    """The power of an audit, in short."""
     return f"would have shown {_half(power)}"
 
 
@@ -226,10 +224,7 @@ _FORMULAS = {
         "rho = times × (sensitivity ÷ sigma)² ÷ 2; its own delta is at least the chance that noise lifts a value that "
         "one unit alone holds to the threshold",
     ),
-    STEPS: (
-        "DP-SGD",
-        "has no rho: random samples make it cheaper than rho can say, and only the accountants price it",
-    ),
+    STEPS: ("DP-SGD", "has no rho: random samples make it cheaper than rho can say, and only the accountants price it"),
 }
 _ACCOUNT = ("dataset", "unit", "total_epsilon", "total_delta")  # Keys that two positions of one account have in common
 OUTSIDE = "Made outside a ledger: nothing adds it to other releases of the same table."
@@ -267,11 +262,9 @@ class BudgetTable:
 
 
 def books_of(name: str, statement: PrivacyStatement, booked: LedgerStanding | None = None) -> BudgetTable:
-    events = statement.events
+    events, own = statement.events, sum(event.delta for event in statement.events)
     known = [event.rho for event in events if event.rho is not None]
-    rho = sum(known) if events and len(known) == len(events) else None
-    own = sum(event.delta for event in events)
-    rest = statement.delta - own
+    rho, rest = sum(known) if events and len(known) == len(events) else None, statement.delta - own
     note, moment = position_of(statement.ledger, booked)
     mechanisms = dict.fromkeys(event.mechanism for event in events)
     return BudgetTable(
@@ -311,12 +304,11 @@ def noise_multiplier(statement: PrivacyStatement) -> float | None:
 
 
 def position_of(note: LedgerNote | None, booked: LedgerStanding | None = None) -> tuple[LedgerNote | None, str]:
-    """A release in its ledger and the standing of its dataset, with one moment for both. A run reserves all that it
-    draws before it draws anything, and the note of each release is of the moment when that one was reserved. What a
-    reader takes for the position is that after all of them.
-    """
+    """A release in its ledger and the standing of its dataset, with one moment for both."""
     if note is None:
         return None, ""
+    # A run reserves all that it draws before it draws anything, and each note is of the moment when that one was
+    # reserved. What a reader takes for the position is that after all of them.
     of_account = booked is not None and all(getattr(booked, name) == getattr(note, name) for name in _ACCOUNT)
     if booked is None or not of_account or booked.spent_epsilon < note.spent_epsilon:
         return note, AFTER_RELEASE
@@ -330,6 +322,5 @@ def exact(value: object) -> str:
     ('0.0256575', '9', '1e\u22126', '—')
     """
     number = amount(value)
-    if number is None:
-        return "—"
-    return f"{number:.6g}".replace("e-0", "e-").replace("e+", "e").replace("-", "\u2212")
+    shown = "" if number is None else f"{number:.6g}"
+    return shown.replace("e-0", "e-").replace("e+", "e").replace("-", "\u2212") or "—"

@@ -210,7 +210,7 @@ def internal_card(
     measured = Measured(
         figures=tuple(figure for figure in figures if isinstance(figure, Estimate)),
         not_measured=tuple(dict.fromkeys(failure.measure for failure in candidate.failures)),
-        limits=limits_of(candidate, evaluation.real.shift.notes).power,
+        limits=limits_of(candidate, evaluation.real.shift.notes),
         warnings=warnings_of(evaluation),
         verdicts=tuple(
             Ruled(policy=v.policy, version=v.version, audience=v.audience, verdict=v.verdict)

@@ -1,12 +1,16 @@
-"""A sweep in the report: each metric along epsilon, averaged over seeds, with its scatter, and what all of it promises.
+"""Several tables beside each other: a sweep along epsilon, and the ranking of vendors.
 
-The error bars are Student's 95% interval of the mean over seeds: how much the generator's own chance moves a number.
-They do not hold the chance of the real sample, which the interval of each single estimate does.
+Error bars of a sweep are Student's 95% interval of the mean over seeds: how much the generator's own chance moves a
+number. They do not hold the chance of the real sample, which the interval of each single estimate does.
+
+What stands in a ranking came from vendors: every name is text. Letters of groups rest on differences between tables.
+Values that lie far apart may share one where the interval of either is wide. So a page shows both.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from evaluate.comparison import PairResult, PicturePoint, Rank, VendorRanking, VendorResult
 from evaluate.metrics import Metric
@@ -92,9 +96,7 @@ class Sweep:
 
 
 def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep | None:
-    """The sweep that an evaluation is of; none where it is of none. `evaluation`: *Sensitive*: it was measured on real
-    rows.
-    """
+    """*Sensitive*. The sweep that an evaluation is of; none where it is of none."""
     swept, points = evaluation.provenance.sweep, sweep_points(evaluation)
     if swept is None or not points:
         return None
@@ -146,10 +148,9 @@ def shown_in_full(evaluation: Evaluation, release: str | None) -> tuple[Candidat
 
 
 def by_setting(points: Iterable[SweepPoint]) -> dict[Setting, list[SweepPoint]]:
-    groups: dict[Setting, list[SweepPoint]] = {}
-    for point in points:
-        groups.setdefault((point.generator, point.epsilon), []).append(point)
-    return groups
+    """The points of each generator at each epsilon, of points in the order of `sweep_points`."""
+    groups = groupby(points, key=lambda point: (point.generator, point.epsilon))
+    return {setting: list(group) for setting, group in groups}
 
 
 def mean_of(values: Sequence[float]) -> Mean:
@@ -205,11 +206,9 @@ def _panel(measure: str, groups: dict[Setting, list[SweepPoint]]) -> Panel | Non
 
 
 STANDINGS = {
-    "ranked": "ranked",
-    "incomplete": "columns missing",
-    "disqualified": "disqualified",
+    "ranked": "ranked", "incomplete": "columns missing", "disqualified": "disqualified",
     "not evaluated": "not evaluated",
-}
+}  # fmt: skip
 MOST_DIFFERENCES = 60  # Pairs that are listed on the page; the file has all
 
 
@@ -272,7 +271,7 @@ class Ranking:
 
 
 def ranking_of(evaluation: Evaluation) -> Ranking | None:
-    """The section of an evaluation; `None` where nothing was compared."""
+    """`None` where nothing was compared."""
     comparison = evaluation.ranking
     if comparison is None:
         return None
@@ -283,22 +282,18 @@ def ranking_of(evaluation: Evaluation) -> Ranking | None:
     differences = sorted(
         order.comparisons, key=lambda pair: (not pair.better, 1.0 if pair.p_adjusted is None else pair.p_adjusted)
     )
-    measured = {
-        (figure.figure, candidate.name): candidate.find(figure.figure)
+    intervals = {
+        (figure.figure, candidate.name): estimate
         for figure in order.figures
         for candidate in evaluation.candidates
+        if isinstance(estimate := candidate.find(figure.figure), Estimate) and estimate.low is not None
     }
+    marks: tuple[Mark, ...] = ()
     titles = ("", "")
     if picture is not None:
+        marks = tuple(map(_mark, picture.points))
         titles = (entry(picture.utility).title, f"{entry(picture.exposure).title}, upper end")
-    return Ranking(
-        comparison=comparison,
-        rows=tuple(rows),
-        differences=tuple(differences[:MOST_DIFFERENCES]),
-        marks=() if picture is None else tuple(_mark(point) for point in picture.points),
-        titles=titles,
-        intervals={key: e for key, e in measured.items() if isinstance(e, Estimate) and e.low is not None},
-    )
+    return Ranking(comparison, tuple(rows), tuple(differences[:MOST_DIFFERENCES]), marks, titles, intervals)
 
 
 def _mark(point: PicturePoint) -> Mark:

@@ -1,4 +1,12 @@
-"""Limitations of an evaluation: what did not run, how small a leak it could have seen, why copies can be honest."""
+"""The ground that an evaluation rests on: its provenance, its limitations, and the criteria of guidelines.
+
+Limitations are what did not run, how small a leak the attacks could have seen, and why copies can be honest. Of each
+criterion a table has a word and a sentence, made of attacks, the audit, the privacy claim, utility or the schema.
+
+Source: Article 29 Working Party, Opinion 05/2014 on anonymisation techniques (WP 216), section 3; Near et al.
+2025, Guidelines for evaluating differential privacy guarantees, NIST SP 800-226, doi 10.6028/NIST.SP.800-226;
+ISO/IEC 27559:2022, Privacy enhancing data de-identification framework, clauses 6 to 9.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -109,9 +117,9 @@ def _flat(content: Mapping[str, Any], *above: str) -> Iterator[tuple[str, str]]:
 def evaluations_of(provenance: Provenance, *, by_name: bool) -> int | None:
     """Evaluations that were run, this one included; `None` where nobody counted."""
     counted = provenance.attempts
-    if counted is None or (by_name and counted.by_name is None):
-        return None
-    return counted.by_name.evaluations if by_name and counted.by_name is not None else counted.evaluations
+    if counted is not None and by_name:
+        counted = counted.by_name
+    return None if counted is None else counted.evaluations
 
 
 NOT_RUN = (
@@ -142,16 +150,11 @@ NOT_COUNTED = (
 )
 
 
-@dataclass(frozen=True)
-class TableLimitations:
-    failures: tuple[Failure, ...]
-    power: tuple[str, ...]
-
-
-def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> TableLimitations:
+def limits_of(candidate: Candidate, notes: Sequence[str] = ()) -> tuple[str, ...]:
+    """Sentences on what the evaluation of one table could not see."""
     audit = [_of_audit(candidate)] if candidate.statement is not None else []
     shadows = [] if isinstance(candidate.find("privacy.shadow.auc"), Estimate) else [NO_SHADOWS]
-    return TableLimitations(candidate.failures, (*on_samples(candidate), *notes, *_power(candidate), *shadows, *audit))
+    return (*on_samples(candidate), *notes, *_power(candidate), *shadows, *audit)
 
 
 def warnings_of(evaluation: Evaluation) -> tuple[str, ...]:
@@ -160,11 +163,7 @@ def warnings_of(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def _warned(warning: object) -> str:
-    """A warning as a whole sentence.
-
-    >>> _warned("no formal guarantee for a"), _warned("n_units=900 is few")
-    ('No formal guarantee for a.', 'n_units=900 is few.')
-    """
+    """A warning as a whole sentence; a setting that it begins with stays as it is written."""
     text = sentence(warning).rstrip(".")
     first = text.partition(" ")[0]
     return f"{text[:1].upper() + text[1:] if first.isalpha() else text}."
@@ -208,9 +207,8 @@ def left_out(schema: Schema) -> tuple[str, ...]:
 def on_samples(candidate: Candidate) -> tuple[str, ...]:
     """A sentence on the samples that numbers rest on; none where they rest on all rows."""
     # The longest names all tables that were not looked at as a whole; some measures need samples of one alone.
-    longest = max(
-        (sampled(estimate).partition(";")[0].rstrip(".") for estimate in candidate.estimates), key=len, default=""
-    )
+    all_of_them = (sampled(estimate).partition(";")[0].rstrip(".") for estimate in candidate.estimates)
+    longest = max(all_of_them, key=len, default="")
     return (f"{longest}, by all that needs rows in memory (attacks, utility, detection, fairness).",) if longest else ()
 
 
@@ -233,7 +231,6 @@ def attempts_on(evaluation: Evaluation) -> str:
 
 
 def audit_failed(candidate: Candidate) -> bool:
-    """True where an audit was tried in vain."""
     return candidate.audit is None and isinstance(candidate.find(AUDITED), Failure)
 
 
@@ -344,7 +341,6 @@ def by_attacks(key: str) -> Callable[[Candidate, Evaluation], Answer]:
 
 
 def of_guarantee(candidate: Candidate, evaluation: Evaluation) -> Answer:
-    """The claim of all that counts with a table, its unit included, or that there is none."""
     statement, claims = candidate.statement, claims_of(evaluation, candidate)
     if statement is None or claims is None:
         return "absent", "no formal guarantee"
@@ -370,22 +366,18 @@ def of_audit(candidate: Candidate, _: Evaluation) -> Answer:
 def of_utility(candidate: Candidate, _: Evaluation) -> Answer:
     gaps = [e.value for e in candidate.estimates if e.measure.startswith("utility.gap.")]
     parts = [f"loss of a model trained on it at most {number(max(gaps))}"] if gaps else []
-    parts += [
-        f"worst group {plain(group.group, 60)}: {group.what} {number(group.value)}"
-        for group in groups_of(candidate)[:1]
-    ]
+    worst = groups_of(candidate)[:1]
+    parts += [f"worst group {plain(group.group, 60)}: {group.what} {number(group.value)}" for group in worst]
     return ("stated", "; ".join(parts)) if parts else ("not measured", "no utility for models or groups was measured")
 
 
 def of_schema(_: Candidate, evaluation: Evaluation) -> Answer:
-    """The number of columns that the schema's author named as identifying or sensitive."""
     schema = evaluation.schema
     quasi, sensitive = (count(len(names)) if names else "no" for names in (schema.quasi_identifiers, schema.sensitive))
     return "stated", f"schema {schema.status}; {quasi} quasi-identifiers and {sensitive} sensitive columns named"
 
 
 def of_identification(candidate: Candidate, evaluation: Evaluation) -> Answer:
-    """Membership and quasi-identifiers, and equal rows beside them."""
     word, text = by_attacks("identifiability")(candidate, evaluation)
     copies = candidate.find("privacy.copies.people")
     beside = f"; people copied, beyond chance: {number(copies.value)}" if isinstance(copies, Estimate) else ""
@@ -393,14 +385,12 @@ def of_identification(candidate: Candidate, evaluation: Evaluation) -> Answer:
 
 
 def of_governance(candidate: Candidate, _: Evaluation) -> Answer:
-    """The record of its spending; the rest is for people."""
     booked = candidate.statement is not None and candidate.statement.ledger is not None
     kept = "its spending stands in a ledger" if booked else "no ledger holds its spending"
     return "yours to judge", f"{kept}; the sign-off above is to be filled in"
 
 
 def to_judge(text: str) -> Callable[[Candidate, Evaluation], Answer]:
-    """The same answer for every table: what nothing here can judge."""
     return lambda _candidate, _evaluation: ("yours to judge", text)
 
 

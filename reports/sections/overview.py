@@ -1,4 +1,4 @@
-"""The first screen: what may be given to whom, and one line each on utility, fidelity, attacks and the guarantee.
+"""The first screen: verdicts with their reasons, and one line each on utility, fidelity, attacks and the guarantee.
 
 Each line is one number on an axis that all tables share, with what is worse on the left and better on the right.
 """
@@ -20,7 +20,6 @@ from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.text import at_most, listed
 from reports.glossary import entry, shown, spoken
 from synth import extras
-from synth.dp.statement import NO_GUARANTEE
 
 Anchor = Literal["utility", "comparison", "attacks", "guarantee"]
 WITHOUT = "utility.gap.boosting.without"
@@ -38,13 +37,8 @@ AROUND: Mapping[Anchor, tuple[float, ...]] = {"attacks": (0.4, 0.6)}
 FALSE_ALARM_RATE = 0.01
 
 
-@dataclass(frozen=True)
-class Guarantee:
-    """What protects a table whose unit of privacy has a name, or what it lacks."""
-
-    protection: Protection | None
-    units: str = "rows"
-    lacks: str = NO_GUARANTEE
+Guarantee = tuple[Protection | None, str, str]
+"""What protects a table, its units of privacy as a noun, and what it lacks without protection."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +66,7 @@ class OverviewLine:
 
 
 def answers_of(evaluation: Evaluation, applied: Sequence[Verdict], names: Iterable[str]) -> tuple[Verdict, ...]:
-    """What the policies that ship and were not applied say of tables; nothing where none was applied, nor of a
-    comparison, which releases nothing.
-    """
+    """What the policies that ship and were not applied say; nothing where none was, nor of a comparison of vendors."""
     missing = [policy for policy in shipped() if policy not in {verdict.policy for verdict in applied}]
     return judge(evaluation, missing, names) if applied and evaluation.ranking is None else ()
 
@@ -119,12 +111,12 @@ def _gives_away(candidate: Candidate) -> bool:
 def _limits(guarantees: Sequence[Guarantee]) -> OverviewLine:
     """The most that any test of "in or out" finds, which the noise or the claim proves."""
     cells, units = [], []
-    for guarantee in guarantees:
-        if guarantee.protection is None:
-            cells.append(Cell(guarantee.lacks))
+    for protection, noun, lacks in guarantees:
+        if protection is None:
+            cells.append(Cell(lacks))
             continue
-        units.append(guarantee.units)
-        most = guarantee.protection.limit.detections(FALSE_ALARM_RATE)
+        units.append(noun)
+        most = protection.limit.detections(FALSE_ALARM_RATE)
         estimate = Estimate("statement.epsilon", most, 0, "lower", (), None, None, FALSE_ALARM_RATE, None)
         words = f"Guarantee: any test finds at most {at_most(most)} at 1% false alarms; guessing finds 1%"
         cells.append(Cell(f"≤ {at_most(most)}", estimate, words))
@@ -139,9 +131,7 @@ Kind = Literal["upper end", "lower end", "bound", "claim", "proof"]
 
 @dataclass(frozen=True)
 class Ruling:
-    """A verdict with its reasons: what is against it, the worst first, or the closest calls of a pass; `more` of what
-    is against it.
-    """
+    """A verdict with its reasons: what is against it, the worst first, then `more`; or the closest calls of a pass."""
 
     verdict: Verdict
     reasons: tuple[Finding, ...]
@@ -172,9 +162,7 @@ def ruling_of(verdict: Verdict) -> Ruling:
 
 
 def bound_of(finding: Finding) -> tuple[float, Kind] | None:
-    """The end of the interval that decided: the favorable one breaks a limit, the unfavorable one keeps it. None where
-    there is no number, or one without an interval.
-    """
+    """The end of the interval that decided: the favorable one breaks a limit, the unfavorable one keeps it."""
     estimate = finding.estimate
     if finding.proven is not None:
         return finding.proven, "proof"

@@ -27,15 +27,15 @@ from reports.guarantee import AFTER_RELEASE, AFTER_RUN, books_of, position_of
 from reports.sections.attacks import AttackLine, AttackNote, attack_note
 from reports.sections.comparison import mean_of, shown_in_full, sweep_of
 from reports.sections.limitations import CRITERIA, Answer, criteria_rows, left_out, limits_of, twins
-from reports.sections.overview import Guarantee, bound_of, overview_of, ruling_of
+from reports.sections.overview import bound_of, overview_of, ruling_of
 from reports.sections.quality import MOST_COLUMNS, associations, expectations, subgroups, weakest_of
-from synth.dp.statement import LedgerNote
+from synth.dp.statement import NO_GUARANTEE, LedgerNote
 from synth.infer import infer_schema
 from tests.evaluations import altered, evaluation_of, stated
 from tests.reports.samples import EPSILONS, LEDGER, swept
 
 Verdicts = Callable[..., tuple[Verdict, ...]]
-BARE = Guarantee(None)
+BARE = (None, "rows", NO_GUARANTEE)
 AUC, LINKED, INFERRED = "privacy.membership.auc", "privacy.linkability", "privacy.inference"
 
 # ---- Attacks.
@@ -280,10 +280,10 @@ def test_every_criterion_is_answered_by_what_was_measured_and_says_what_it_leave
 
 def test_the_power_of_the_attack_is_stated_and_its_absence_too(evaluation: Evaluation) -> None:
     weak = replace(evaluation.candidates[0], figures={"membership": {"n_members": 500, "n_controls": 500}})
-    power = limits_of(weak).power
+    power = limits_of(weak)
     assert "above 0.516" in power[0]
     assert "1,000 outsiders" in power[1]
-    assert "No membership attack" in limits_of(Candidate("c", ())).power[0]
+    assert "No membership attack" in limits_of(Candidate("c", ()))[0]
     assert any("would have seen" in sentence for sentence in compose(evaluation).shared_limits)
     assert "2.0% of fresh real rows" in twins(evaluation)[0]
     assert twins(replace(evaluation, candidates=())) == ()
