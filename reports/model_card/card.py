@@ -27,27 +27,7 @@ from reports.guarantee import (
     books_of,
     standing_of,
 )
-from reports.model_card.schema import (
-    CARD_VERSION,
-    AuditOutcome,
-    AuditSummary,
-    Composed,
-    DpSgd,
-    Form,
-    Grouped,
-    InternalCard,
-    LedgerPosition,
-    Made,
-    Measured,
-    NoPromise,
-    Promise,
-    PublicCard,
-    Ruled,
-    Table,
-    Tested,
-    Trained,
-    Use,
-)
+from reports.model_card import schema as parts
 from reports.sections.comparison import is_releasable
 from reports.sections.limitations import (
     AUDIT_FAILED,
@@ -154,7 +134,7 @@ def of_several(n: int) -> str:
     )
 
 
-def evaluations_in_words(n: int | None, form: Form) -> str:
+def evaluations_in_words(n: int | None, form: parts.Form) -> str:
     if n is None:
         return UNCOUNTED if form == "to-hand-on" else UNKNOWN_EVALUATIONS
     runs = "1 evaluation" if n == 1 else f"{n:,} evaluations"
@@ -201,32 +181,32 @@ class CardFacts:
 
 def internal_card(
     evaluation: Evaluation, name: str, facts: CardFacts, verdicts: Iterable[Verdict] = ()
-) -> InternalCard:  # fmt: skip
+) -> parts.InternalCard:  # fmt: skip
     """The card for whoever may see numbers computed from real rows. `evaluation`: *Sensitive*: it was measured on real
     rows.
     """
     candidate = _candidate(evaluation, name)
     figures = [candidate.find(measure) for measure in key_figures()]
-    measured = Measured(
+    measured = parts.Measured(
         figures=tuple(figure for figure in figures if isinstance(figure, Estimate)),
         not_measured=tuple(dict.fromkeys(failure.measure for failure in candidate.failures)),
         limits=limits_of(candidate, evaluation.real.shift.notes),
         warnings=warnings_of(evaluation),
         verdicts=tuple(
-            Ruled(policy=v.policy, version=v.version, audience=v.audience, verdict=v.verdict)
+            parts.Ruled(policy=v.policy, version=v.version, audience=v.audience, verdict=v.verdict)
             for v in verdicts
             if v.candidate == name
         ),
     )
     shared = _shared(evaluation, candidate, facts, "internal")
-    return InternalCard(**shared, form="internal", notice=INTERNAL, measured=measured)
+    return parts.InternalCard(**shared, form="internal", notice=INTERNAL, measured=measured)
 
 
-def public_card(evaluation: Evaluation, name: str, facts: CardFacts) -> PublicCard:
+def public_card(evaluation: Evaluation, name: str, facts: CardFacts) -> parts.PublicCard:
     """The card for anyone: statement, job, declared schema, the synthetic table's own facts, nothing measured."""
     shared = _shared(evaluation, _candidate(evaluation, name), facts, "to-hand-on")
     notice = PUBLIC if shared["privacy"].status == "formal" else PUBLIC_UNBOUND
-    return PublicCard(**shared, form="to-hand-on", notice=notice)
+    return parts.PublicCard(**shared, form="to-hand-on", notice=notice)
 
 
 def _candidate(evaluation: Evaluation, name: str) -> Candidate:
@@ -241,19 +221,19 @@ def _candidate(evaluation: Evaluation, name: str) -> Candidate:
     return evaluation.candidates[names.index(name)]
 
 
-def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form: Form) -> dict[str, Any]:
+def _shared(evaluation: Evaluation, candidate: Candidate, facts: CardFacts, form: parts.Form) -> dict[str, Any]:
     """The part of both forms. Of the evaluation, a card to hand on may read facts that no real row decided."""
     known, schema, public = evaluation.provenance, evaluation.schema, form == "to-hand-on"
     tells_schema = schema.status == "declared" or not public  # any other schema was read off the real table
     privacy = privacy_of(evaluation, candidate, form)
     n = evaluations_of(known, by_name=public)
     return {
-        "card_version": CARD_VERSION,
+        "card_version": parts.CARD_VERSION,
         "title": facts.terms.pretty_name or known.job or TITLE,
         "name": candidate.name,
         "made_on": facts.made_on,
         "privacy": privacy,
-        "table": Table(
+        "table": parts.Table(
             file=facts.file,
             n_rows=facts.n_rows,
             n_columns=facts.n_columns,
@@ -276,18 +256,18 @@ def _task(schema: Schema) -> str | None:
 
 
 def _trained(
-    evaluation: Evaluation, privacy: Promise | NoPromise, holdout_share: float | None, form: Form
-) -> Trained:  # fmt: skip
+    evaluation: Evaluation, privacy: parts.Promise | parts.NoPromise, holdout_share: float | None, form: parts.Form
+) -> parts.Trained:  # fmt: skip
     """The training table of a card, without a count of real rows in public."""
     schema = evaluation.schema
     declared, n, counted_in = schema.status == "declared", schema.n_units, "declared units, those held out included"
-    if isinstance(privacy, Promise):
+    if isinstance(privacy, parts.Promise):
         n = privacy.n_units
     elif form == "internal":
         n, counted_in = _two_digits(evaluation.real.train_rows), "training rows, rounded to two digits"
     elif not declared:
         n = None
-    return Trained(
+    return parts.Trained(
         dataset=schema.dataset if declared else None,
         n=n,
         counted_in="not stated" if n is None else counted_in,
@@ -305,14 +285,16 @@ def _two_digits(n: int) -> int:
     return int(round(n / step) * step)
 
 
-def _made(evaluation: Evaluation, candidate: Candidate, privacy: Promise | NoPromise, form: Form) -> Made:
+def _made(
+    evaluation: Evaluation, candidate: Candidate, privacy: parts.Promise | parts.NoPromise, form: parts.Form
+) -> parts.Made:
     """By which generator it was made; in public without the seed, and without the machine."""
     known, generator = evaluation.provenance, candidate.generator or GeneratorRecord("unknown")
-    secure, public = isinstance(privacy, Promise) and privacy.status != "void", form == "to-hand-on"
+    secure, public = isinstance(privacy, parts.Promise) and privacy.status != "void", form == "to-hand-on"
     words = SEED_OF_SAMPLING if secure else SEED_OF_ALL
     if known.seed is None or public:
         words = SEED_KEPT_BACK if public else SEED_UNKNOWN
-    return Made(
+    return parts.Made(
         generator=generator.name,
         parameters=dict(generator.parameters),
         seed=None if public else known.seed,
@@ -322,10 +304,10 @@ def _made(evaluation: Evaluation, candidate: Candidate, privacy: Promise | NoPro
     )
 
 
-def _use(terms: Terms, privacy: Promise | NoPromise) -> Use:
+def _use(terms: Terms, privacy: parts.Promise | parts.NoPromise) -> parts.Use:
     formal = privacy.status == "formal"
     tags = ("synthetic", "tabular", "differential-privacy" if formal else "no-formal-guarantee", *terms.tags)
-    return Use(
+    return parts.Use(
         intended=terms.intended_use or INTENDED,
         prohibited=(*terms.prohibited_use, *PROHIBITED, *(() if formal else NO_ANONYMITY)),
         license=terms.license or "unknown",
@@ -344,12 +326,12 @@ MECHANISMS = {
 }
 
 
-def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Promise | NoPromise:
+def privacy_of(evaluation: Evaluation, candidate: Candidate, form: parts.Form) -> parts.Promise | parts.NoPromise:
     """The promise of all that leaves together; mechanisms, spending and audit are of the fit."""
     claims, stated, public = claims_of(evaluation, candidate), candidate.statement, form == "to-hand-on"
     status = standing_of(evaluation, candidate, claims, public=public)
     if stated is None or claims is None or status is None:
-        return NoPromise(
+        return parts.NoPromise(
             status="none", in_words=(NOTHING_BOUNDS,), not_covered=NOT_COVERED_BY_NONE
         )  # fmt: skip
     numbers = evaluation.provenance.released_numbers
@@ -360,7 +342,7 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
     detections, groups = (protection.detections, protection.groups) if status != "void" else ((), ())
     n_private = sum(each.statement is not None for each in evaluation.candidates)
     remarks = (of_several(n_private),) if n_private > 1 else ()
-    return Promise(
+    return parts.Promise(
         status=status,
         in_words=_in_words(status, claims, protection, stated.unit),
         not_covered=not_covered(stated.unit, stated.max_rows_per_unit),
@@ -370,11 +352,12 @@ def privacy_of(evaluation: Evaluation, candidate: Candidate, form: Form) -> Prom
         claim_of=claims.counted.what,
         # Detections are rounded up, as every limit is.
         tests=tuple(
-            Tested(false_alarms=rate, detections=min(1.0, math.ceil(1e6 * most) / 1e6)) for rate, most in detections
+            parts.Tested(false_alarms=rate, detections=min(1.0, math.ceil(1e6 * most) / 1e6))
+            for rate, most in detections
         ),
-        groups=tuple(Grouped(units=n, epsilon=e if math.isfinite(e) else None) for n, e in groups),
+        groups=tuple(parts.Grouped(units=n, epsilon=e if math.isfinite(e) else None) for n, e in groups),
         composition=tuple(
-            Composed(of=c.scope, what=c.what, releases=c.n_releases, epsilon=c.epsilon, delta=c.delta)
+            parts.Composed(of=c.scope, what=c.what, releases=c.n_releases, epsilon=c.epsilon, delta=c.delta)
             for c in claims.all
         ),
         unit=stated.unit,
@@ -407,13 +390,13 @@ def _in_words(status: Standing, claims: Claims, protection: Protection, unit: st
     return (doubt, *(f"Claimed: {sentence}" for sentence in promised), *composed)
 
 
-def _dp_sgd(stated: PrivacyStatement, generator: GeneratorRecord | None) -> DpSgd | None:
+def _dp_sgd(stated: PrivacyStatement, generator: GeneratorRecord | None) -> parts.DpSgd | None:
     """The parameters of training by DP-SGD; `None` where there was no such training."""
     event = next((event for event in stated.events if event.mechanism == STEPS), None)
     if event is None:
         return None
     norm = None if generator is None else generator.parameters.get("max_grad_norm")
-    return DpSgd(
+    return parts.DpSgd(
         noise_multiplier=event.noise["noise_multiplier"],
         sampling_rate=event.noise["sampling_rate"],
         steps=event.count,
@@ -421,25 +404,25 @@ def _dp_sgd(stated: PrivacyStatement, generator: GeneratorRecord | None) -> DpSg
     )
 
 
-def _ledger(books: BudgetTable, *, public: bool) -> LedgerPosition | None:
+def _ledger(books: BudgetTable, *, public: bool) -> parts.LedgerPosition | None:
     if books.ledger is None:
         return None
     # The entry is a hash over a keyed fingerprint of the real table, among others: it stays inside.
     note = replace(books.ledger, reservation=None, entry=None) if public else books.ledger
-    return LedgerPosition(moment=books.moment, note=note, left_epsilon=books.left)
+    return parts.LedgerPosition(moment=books.moment, note=note, left_epsilon=books.left)
 
 
-def _audit(candidate: Candidate, *, public: bool) -> AuditSummary:
+def _audit(candidate: Candidate, *, public: bool) -> parts.AuditSummary:
     note, audit = audit_note(candidate), candidate.audit
     if audit is None or note is None or (public and not on_stand_in(audit)):
         failed = audit_failed(candidate)
         why = AUDIT_FAILED if failed else NOT_AUDITED if audit is None else "No audit ran on a public stand-in."
-        return AuditSummary(
+        return parts.AuditSummary(
             outcome="no result" if failed else "not audited", bound=None, strongest=None, confidence=None,
             n_trials=None, half_noise=None, covered=(), not_covered=(), in_words=(why, NOT_SEEN),
         )  # fmt: skip
     words = (note.sentence, note.reading, note.power, note.evidence, *note.checks, note.scope, NOT_SEEN)
-    return AuditSummary(
+    return parts.AuditSummary(
         outcome=cast("AuditOutcome", audit.verdict),
         bound=math.floor(10**DECIMALS * audit.bound) / 10**DECIMALS,
         strongest=audit.strongest,

@@ -53,7 +53,7 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 
 CONFIDENCE = 0.99
-"""Of 10,000 audits of the tightest true claim about one says that it is exceeded, since both error rates have to come out
+"""Of 10,000 audits of the tightest true claim about one says that it is exceeded, as both error rates have to come out
 low at once; at 95% it would be 25."""
 SIZE_SHARE = 0.001
 """Of the error that the confidence leaves, for each size of a noise. That bound errs as often as it says: at 99% one
@@ -159,7 +159,7 @@ def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
 
 
 def _weights(generator: PrivateGenerator, schema: Schema, stand_in: StandIn) -> dict[str, Any]:
-    """A workload by which the stand-in's columns weigh what those of the schema do, as far as it has columns for that."""
+    """A workload by which the stand-in's columns weigh what those of the schema do, as far as it has columns for it."""
     inmost = unwrapped(generator)
     if "workload" not in type(inmost).model_fields:
         return {}
