@@ -1,6 +1,7 @@
-"""Marginal distributions of one column: gray is the training table, the colored line or dot the synthetic one.
+"""Marginal distributions of one column, and tables of shades for pairs.
 
-Numbers and dates are drawn in bins, as bars with a stepped line over them; categories as rows.
+Gray is the training table, the colored line or dot the synthetic one. Numbers and dates are drawn in bins, as bars with
+a stepped line over them; categories as rows. Each cell of a table tells its number, so that a page needs no script.
 """
 
 import math

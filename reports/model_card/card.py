@@ -423,7 +423,7 @@ def _audit(candidate: Candidate, *, public: bool) -> parts.AuditSummary:
         )  # fmt: skip
     words = (note.sentence, note.reading, note.power, note.evidence, *note.checks, note.scope, NOT_SEEN)
     return parts.AuditSummary(
-        outcome=cast("AuditOutcome", audit.verdict),
+        outcome=cast(parts.AuditOutcome, audit.verdict),
         bound=math.floor(10**DECIMALS * audit.bound) / 10**DECIMALS,
         strongest=audit.strongest,
         confidence=audit.confidence,

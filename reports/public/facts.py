@@ -1,8 +1,9 @@
-"""Public facts of a synthetic table: all that may be said of it to people who may not see the real one.
+"""Public facts of a synthetic table, and the verdict to hand on: all that may be said to who may not see the real one.
 
 `PublicFacts` has no place for an evaluation. One function fills it, by a whitelist: whatever is not named there does
 not get out. Everything in it is public (policy, declared schema, configuration), or computed from the synthetic table,
-or was released under a budget.
+or was released under a budget. A policy has rules that only real rows can answer. Their answers stay inside, whatever
+they are; here they are counted as not shown, so that no word of the verdict speaks for them.
 """
 
 import itertools
@@ -180,9 +181,7 @@ def public_facts(
     title: str,
     n_rows: int | None = None,
 ) -> PublicFacts:
-    """The whitelist: what is public in an evaluation of one table, beside what is public anyway. `evaluation`:
-    *Sensitive*.
-    """
+    """The whitelist: what is public in an evaluation (*Sensitive*) of one table, beside what is public anyway."""
     from evaluate.validity.validity import valid_rows
 
     candidate = next((each for each in evaluation.candidates if each.name == name), None)
@@ -248,7 +247,6 @@ class PublicVerdict:
 
     @property
     def held(self) -> str:
-        """The numbers of binding rules that are shown and that hold, as a sentence without its full stop."""
         n = len(self.binding)
         every = f"{n} of {n + self.n_binding_hidden} binding rules can be shown here"
         if n == 0:

@@ -1,7 +1,6 @@
-"""The report to hand on as an HTML page: words, rows and pictures made of public facts alone.
+"""The report to hand on as an HTML page: words, rows and pictures made of `PublicFacts` alone.
 
-Its whole input is `PublicFacts` of `reports/public/facts.py`. Pictures show released numbers with the interval of their
-noise, and columns of the synthetic table.
+Pictures show released numbers with the interval of their noise, and columns of the synthetic table.
 """
 
 import json
@@ -12,36 +11,26 @@ from typing import Any
 from markupsafe import Markup
 
 from evaluate.released import COLUMN, MEASURES, N_ROWS, RIGHT, Released
-from evaluate.result import Candidate
+from evaluate.result import Candidate, Estimate
 from evaluate.text import alike, count, number, percent, plain, short
-from reports.charts import svg
+from reports.charts import strip, svg
 from reports.guarantee import audit_note, books_of
 from reports.public.facts import PublicColumn, PublicFacts, PublicVerdict, public_verdict
 from reports.sections.limitations import CRITERIA
 from synth.output import whole_file
 
-STRIP = (200.0, 22.0)
 WIDTH, BARS_LEFT, BARS_RIGHT, PITCH = 320.0, 112.0, 268.0, 19.0
 TALL, BASE, MARGIN = 132.0, 104.0, 34.0
 
 
 def released_strip(released: Released, top: float) -> Markup:
     """One released number from 0 to `top`, better to the right: a dot, its interval, and a tick for chance alone."""
-    width, height = STRIP
-    middle, spoken = height / 2, _spoken(released)
-
-    def x(value: float) -> float:
-        share = min(value / top, 1.0)
-        return 6 + (share if MEASURES[released.measure] == "higher" else 1 - share) * (width - 12)
-
-    root = svg.canvas(width, height, spoken, "strip")
-    svg.hint(root, spoken)
-    svg.line(root, "grid", (6, middle), (width - 6, middle))
-    if released.expected is not None:
-        svg.line(root, "mark", (x(released.expected), middle - 8), (x(released.expected), middle + 8))
-    svg.line(root, "interval", (x(released.low), middle), (x(released.high), middle))
-    svg.add(root, "circle", "dot", cx=x(released.value), cy=middle, r=4)
-    return svg.rendered(root)
+    drawn = Estimate(
+        released.measure, released.value, 0, "none", low=released.low, high=released.high, reference=released.expected
+    )
+    return strip(
+        drawn, (0.0, top) if MEASURES[released.measure] == "higher" else (top, 0.0), _spoken(released), numbered=False
+    )
 
 
 def _spoken(released: Released) -> str:

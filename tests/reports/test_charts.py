@@ -9,8 +9,8 @@ import pytest
 
 from evaluate.result import Estimate, Evaluation
 from reports.charts import extent_of, inferred, overlay, strip
+from reports.charts.frontier import Axis, pareto, tradeoff
 from reports.charts.svg import round_values
-from reports.charts.tradeoff import Axis, pareto, tradeoff
 from reports.sections.attacks import attack_note
 from reports.sections.comparison import Mark, Panel, sweep_of
 from tests.reports.samples import swept

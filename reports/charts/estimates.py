@@ -1,4 +1,4 @@
-"""Dots on a line with their landmarks: one estimate, scores of models, attribute inference by column.
+"""Numbers with their landmarks: estimates, scores of models, inference by column, curves of attacks, rows on a map.
 
 A strip shows an estimate with its interval between a fresh real sample and shuffled columns. A dumbbell has two dots:
 models trained on synthetic rows and on real ones, or an attacker's success on members and on everybody else.
@@ -42,9 +42,8 @@ def strip(estimate: Estimate, extent: Extent, told: str = "", *, numbered: bool 
     def x(value: float) -> float:
         return STRIP_MARGIN + (value - worse) / (better - worse) * (STRIP_WIDTH - 2 * STRIP_MARGIN)
 
-    root = svg.canvas(
-        STRIP_WIDTH, STRIP_HEIGHT if numbered else 2 * STRIP_MIDDLE, told or spoken(estimate), "strip"
-    )  # fmt: skip
+    height = STRIP_HEIGHT if numbered else 2 * STRIP_MIDDLE
+    root = svg.canvas(STRIP_WIDTH, height, told or spoken(estimate), "strip")
     if told:  # elsewhere the numbers stand beside it
         svg.hint(root, told)
     svg.line(root, "grid", (STRIP_MARGIN, middle), (STRIP_WIDTH - STRIP_MARGIN, middle))
@@ -64,11 +63,9 @@ MODEL_PITCH, COLUMN_PITCH = 62.0, 36.0  # Between the lines of two models, and o
 
 
 def dumbbell(figure: Mapping[str, Any], extent: tuple[float, float]) -> Markup:
-    models = figure["models"]
-    root = svg.canvas(
-        WIDTH, len(models) * MODEL_PITCH + 22, f"Scores of {len(models)} models, trained on synthetic and on real rows"
-    )
-    low, high = extent
+    models, (low, high) = figure["models"], extent
+    label = f"Scores of {len(models)} models, trained on synthetic and on real rows"
+    root = svg.canvas(WIDTH, len(models) * MODEL_PITCH + 22, label)
 
     def x(value: object) -> float:
         return LEFT + (min(max(finite(value), low), high) - low) / max(high - low, 1e-9) * (RIGHT - LEFT)
@@ -137,7 +134,7 @@ def roc_curve(figure: Mapping[str, Any]) -> Markup:
 
     for power in range(0, math.floor(-math.log10(floor) + 1e-9) + 1):
         rate = 10.0**-power
-        name = percent_exact(rate)
+        name = f"{100 * rate:g}%"
         (x, y) = at(rate, rate)
         svg.line(root, "grid", (x, top), (x, base))
         svg.line(root, "grid", (CURVE_LEFT, y), (CURVE_RIGHT, y))
@@ -147,7 +144,8 @@ def roc_curve(figure: Mapping[str, Any]) -> Markup:
     rates = [(finite(f), finite(t)) for f, t in zip(figure["fpr"], figure["tpr"], strict=True) if finite(f) >= floor]
     if len(rates) > 1:
         svg.path(root, "line", [at(*rate) for rate in rates])
-    for f, t in _decades(rates):
+    decades = {round(3 * math.log10(f)): (f, t) for f, t in rates if f > 0}  # a few points, about three in each
+    for f, t in decades.values():
         accused = compact(float(f"{100 * f:.2g}"))
         _probe(root, at(f, t), f"at {accused}% outsiders accused, {percent(t)} of members found")
     svg.words(root, "tick", ((CURVE_LEFT + CURVE_RIGHT) / 2, 300), "outsiders accused", "middle")
@@ -179,24 +177,9 @@ def distance_curve(quantiles: Sequence[float], pair: Mapping[str, Sequence[float
     return svg.rendered(root)
 
 
-def _decades(rates: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """A few points of a curve, about three in each power of ten of the false positive rate."""
-    steps = {round(3 * math.log10(f)): (f, t) for f, t in rates if f > 0}
-    return list(steps.values())
-
-
 def _probe(root: ET.Element, at: svg.Point, content: str) -> None:
     """A place of a line that tells its value, and is not seen."""
     svg.hint(svg.add(root, "circle", "probe", cx=at[0], cy=at[1], r=7), content)
-
-
-def percent_exact(rate: float) -> str:
-    """A round rate as a percentage.
-
-    >>> percent_exact(0.001), percent_exact(0.1)
-    ('0.1%', '10%')
-    """
-    return f"{100 * rate:g}%"
 
 
 MAP_WIDTH, MAP_HEIGHT, EDGE = 400.0, 300.0, 20.0

@@ -1,4 +1,8 @@
-"""A measure along epsilon: means over seeds with error bars, the fit without epsilon set apart, landmarks as lines."""
+"""Privacy against utility: a measure along epsilon, and each table as a mark of utility against exposure.
+
+Along epsilon stand means over seeds with error bars, the fit without epsilon set apart, landmarks as lines. Marks that
+none beats are filled and joined, barred ones crosses.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
