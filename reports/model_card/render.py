@@ -1,15 +1,17 @@
-"""A model card as files: YAML for programs, and Markdown with the front matter of a Hugging Face dataset card.
+"""A model card as files: YAML for programs, Croissant for catalogs, and Markdown that Hugging Face reads.
 
 The YAML is plain data that every parser reads back equal: keys in their order, texts in quotes, one line each. In the
-Markdown, names stay text.
+Markdown, text stays text, whoever wrote it. Croissant is made of a card to hand on, of public facts alone.
 
-Source: huggingface/hub-docs, datasetcard.md (keys), docs/hub/repositories-licenses.md (licenses);
-huggingface/huggingface_hub, DatasetCardData (categories of size).
+Source: GitHub Flavored Markdown Spec 0.29, sections 2.4 (backslash escapes), 6.2 (entities), 6.3 (code spans), 4.10
+(tables); huggingface/hub-docs, datasetcard.md (keys), docs/hub/repositories-licenses.md (licenses);
+huggingface/huggingface_hub, DatasetCardData (categories of size); MLCommons, Croissant format specification 1.0 and
+Croissant RAI specification 1.0 (`rai:` keys).
 """
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -28,12 +30,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "\\": "&#92;", "`": "&#96;"}
-_ESCAPED = frozenset("*_[]~$")
 _BLOCK = re.compile(r"^(?:[#+=:-]|\d+[.)](?=\s|$))")
 """The beginning of a heading, a list or a rule, where a text begins a line."""
 _JOINER = "\u2060"
 """Invisible, and no letter: what follows an @ is then neither a person to notify nor a mail address to link."""
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "\\": "&#92;", "`": "&#96;"}
+_AS_TEXT = str.maketrans({**_ENTITIES, **{sign: f"\\{sign}" for sign in "*_[]~$"}, "@": f"@{_JOINER}"})
 _LINKED = re.compile(r"(?i)(?:https?|ftp|mailto|xmpp)(?=:)|www(?=\.)")
 LONGEST_TEXT = 4000  # Characters of a text of several paragraphs that a card shows
 
@@ -45,7 +47,7 @@ def text(value: object, longest: int = LONGEST_TEXT) -> str:
     '\\[x\\](javascript:alert(1)) &#124; &lt;b&gt;'
     """
     shown = " ".join(plain(" ".join(str(value)[: 2 * longest].split()), longest).split())
-    marked = "".join(map(_as_text, _LINKED.sub(rf"\g<0>{_JOINER}", shown)))
+    marked = _LINKED.sub(rf"\g<0>{_JOINER}", shown).translate(_AS_TEXT)
     begins = _BLOCK.match(marked)
     return marked if begins is None else f"{marked[: begins.end() - 1]}\\{marked[begins.end() - 1 :]}"
 
@@ -60,15 +62,9 @@ def name(value: object) -> str:
     return f"`{shown}`" if shown and not set(shown) & set("`|\\") else text(shown) or "(no name)"
 
 
-def document(lines: Iterable[str]) -> str:
-    """A text of lines, without two empty ones in a row."""
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n") + "\n"
-
-
-def _as_text(character: str) -> str:
-    if character == "@":
-        return f"@{_JOINER}"
-    return _ENTITIES.get(character) or (f"\\{character}" if character in _ESCAPED else character)
+def document(written: str) -> str:
+    """The text without two empty lines in a row."""
+    return re.sub(r"\n{3,}", "\n\n", written).strip("\n") + "\n"
 
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*[A-Za-z0-9]")
@@ -101,10 +97,8 @@ def to_yaml(content: dict[str, Any]) -> str:
 
     Quoting.add_representer(str, represent_text)
     legible = _TURNING.search(json.dumps(content, ensure_ascii=False)) is None
-    result: str = yaml.dump(
-        content, Dumper=Quoting, sort_keys=False, allow_unicode=legible, default_flow_style=False, width=float("inf")
-    )
-    return result
+    style: dict[str, Any] = {"sort_keys": False, "default_flow_style": False, "width": float("inf")}
+    return str(yaml.dump(content, Dumper=Quoting, allow_unicode=legible, **style))
 
 
 SIZES = (
@@ -149,8 +143,8 @@ def front_matter(card: ModelCard) -> dict[str, Any]:
 def size_category(n_rows: int) -> str:
     """The category of a number of rows.
 
-    >>> size_category(900), size_category(39_074), size_category(10**12)
-    ('n<1K', '10K<n<100K', 'n>1T')
+    >>> size_category(39_074), size_category(10**12)
+    ('10K<n<100K', 'n>1T')
     """
     return next((category for bound, category in SIZES if n_rows < bound), LARGEST)
 
@@ -192,12 +186,11 @@ def markdown_environment() -> "Environment":
 
 def to_markdown(card: ModelCard) -> str:
     template = markdown_environment().get_template("card.md.j2")
-    return document([template.render(card=card, front_matter=to_yaml(front_matter(card)))])
+    return document(template.render(card=card, front_matter=to_yaml(front_matter(card))))
 
 
 def card_content(card: ModelCard) -> dict[str, Any]:
-    content: dict[str, Any] = card.model_dump(mode="json")
-    return content
+    return card.model_dump(mode="json")
 
 
 def write_card(card: ModelCard, yaml_path: Path, markdown_path: Path) -> tuple[Path, Path]:
@@ -229,13 +222,7 @@ _FORMATS = {
 
 
 def to_croissant(card: PublicCard, files: Mapping[str, str], table: pd.DataFrame) -> str:
-    """The metadata as JSON-LD.
-
-    Args:
-        card: of the table that is handed on.
-        files: SHA-256 of each file of the table, by its path beside the metadata.
-        table: the table that is handed on, or one part of it, for the names and types of its columns.
-    """
+    """The metadata as JSON-LD, by the SHA-256 of each file beside it, and the names and types of the table's columns."""
     privacy = card.privacy
     promise = NO_GUARANTEE
     if privacy.status != "none":
