@@ -4,11 +4,11 @@
 number of every point, the means over seeds, and whether any may be released. Each line says itself that it is internal,
 since lines get copied.
 
-**JUnit XML** is what continuous integration shows of a gate, rule by rule. A suite is what one policy says of one table,
-a case one rule or self-test. A binding rule that does not hold is a `<failure>`. One that cannot be told, and a
-self-test that does not come out, is an `<error>`, which Jenkins, GitLab and the reporters of GitHub count as not passed:
-too little evidence never looks like a pass. Warnings, waived rules and self-tests that do not apply are `<skipped>`,
-with why. Where no rule is left that counts, a last case says so.
+**JUnit XML** is what continuous integration shows of a gate, rule by rule. A suite is what one policy says of one
+table, a case one rule or self-test. A binding rule that does not hold is a `<failure>`. One that cannot be told, and a
+self-test that does not come out, is an `<error>`, which Jenkins, GitLab and the reporters of GitHub count as not
+passed: too little evidence never looks like a pass. Warnings, waived rules and self-tests that do not apply are
+`<skipped>`, with why. Where no rule is left that counts, a last case says so.
 
 **Markdown** is the report on one screen, for a comment on a merge request, or the log of a job.
 

@@ -222,7 +222,7 @@ _FORMATS = {
 
 
 def to_croissant(card: PublicCard, files: Mapping[str, str], table: pd.DataFrame) -> str:
-    """The metadata as JSON-LD, by the SHA-256 of each file beside it, and the names and types of the table's columns."""
+    """The metadata as JSON-LD, with the SHA-256 of each file beside it, and names and types of the table's columns."""
     privacy = card.privacy
     promise = NO_GUARANTEE
     if privacy.status != "none":

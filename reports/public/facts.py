@@ -20,7 +20,6 @@ from evaluate.gate.claim import Claim, Claims, Protection, claims_of, made_here,
 from evaluate.gate.finding import Finding, Outcome
 from evaluate.gate.policy import STATEMENT, Policy, Rule, bind_on_privacy
 from evaluate.gate.verdict import judge_candidate
-from evaluate.provenance import PublishedNumbers
 from evaluate.released import MEASURES, Released
 from evaluate.result import Candidate, Estimate, Evaluation, GeneratorRecord
 from reports.guarantee import position_of
@@ -190,6 +189,10 @@ def public_facts(
     declared = schema if schema.status == "declared" else None
     provenance, claims = evaluation.provenance, claims_of(evaluation, candidate)
     statement = None if candidate.statement is None else _public(candidate.statement)
+    numbers, publication = provenance.released_numbers, None
+    if numbers is not None and numbers.table == name:
+        statements = _public(numbers.statement), _public(numbers.together)
+        publication = Publication(numbers.numbers, *statements, numbers.n_fits)
     ledger, moment = position_of(None if statement is None else statement.ledger, provenance.ledger)
     return PublicFacts(
         title=title,
@@ -200,7 +203,7 @@ def public_facts(
         generator=candidate.generator,
         statement=statement,
         unverified=candidate.statement is not None and not made_here(evaluation),
-        publication=_publication(provenance.released_numbers, name),
+        publication=publication,
         claims=claims,
         protection=standing_protection(evaluation, candidate, claims),
         ledger=ledger,
@@ -217,12 +220,6 @@ def _public(statement: PrivacyStatement) -> PrivacyStatement:
     """A statement as it is published: without the ledger's entry, a hash over the real table's keyed fingerprint."""
     note = statement.ledger
     return replace(statement, ledger=None if note is None else replace(note, reservation=None, entry=None))
-
-
-def _publication(numbers: PublishedNumbers | None, name: str) -> Publication | None:
-    if numbers is None or numbers.table != name:
-        return None
-    return Publication(numbers.numbers, _public(numbers.statement), _public(numbers.together), numbers.n_fits)
 
 
 _WORDS: Mapping[Outcome, tuple[str, str]] = {
