@@ -46,7 +46,7 @@ class TargetNeighborhoods:
     # in the table, shape (n,), in seeded random order of the targets, rows of one target side by side.
     positions: np.ndarray
     rows: SpaceRows
-    exact: np.ndarray  # codes that are equal for equal values, shape (d, n), as `evaluate.privacy.exact` gives them
+    exact: np.ndarray  # codes that are equal for equal values, shape (d, n), as `Exact` has them
     synthetic: Neighbors
     fresh: Neighbors
     first: np.ndarray  # where the rows of each target begin, ascending, shape (n_targets,)
