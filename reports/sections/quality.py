@@ -1,13 +1,14 @@
-"""Fidelity of one synthetic table: columns with the worst first, associations, pairs and triples, extents of scores.
+"""The quality of one table: fidelity, utility, its weakest points, and sections that extras bring, kind "section".
 
-Where public facts gave an expectation of a private fit, it stands beside the error that was measured.
+Columns come with the worst first. Where public facts gave an expectation of a private fit, it stands beside the error
+that was measured. Weak points are the worst columns and relations, and the groups of people who are served worst.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from evaluate.metrics import numbers_of
 from evaluate.plain_data import mapping, mappings
@@ -23,6 +24,13 @@ MINUS = "\u2212"
 MARKED = 0.1  # Total variation up to which a column whose details are marked comes before others
 
 
+class Detail(NamedTuple):
+    """A few words beside a column's picture; marked where it is plainly off."""
+
+    words: str
+    marked: bool
+
+
 @dataclass(frozen=True)
 class ColumnRow:
     column: str
@@ -30,21 +38,13 @@ class ColumnRow:
     worst: float
     top: float
     figures: tuple[Mapping[str, Any] | None, ...]
-    details: tuple["tuple[Detail, ...]", ...] = ()
+    details: tuple[tuple[Detail, ...], ...] = ()
 
     @property
     def order(self) -> float:
         """By what columns are sorted: one that is marked comes before all that are right in nine rows of ten."""
         marked = any(detail.marked for details in self.details for detail in details)
         return max(self.worst, MARKED) if marked else self.worst
-
-
-@dataclass(frozen=True)
-class Detail:
-    """A few words beside a column's picture; marked where it is plainly off."""
-
-    words: str
-    marked: bool
 
 
 @dataclass(frozen=True)
@@ -239,11 +239,13 @@ def subgroups(candidate: Candidate) -> tuple[Mapping[str, Any], ...]:
         for row in figure["groups"]:
             group = table["groups"].setdefault(row["group"], {"group": row["group"]})
             group |= {**({"boosting": row["boosting"]} if "boosting" in row else {}), "few_test": row["few"]}
-    return tuple({**table, "groups": sorted(table["groups"].values(), key=_worst_first)} for table in tables.values())
 
+    def worst(row: Mapping[str, Any]) -> float:
+        return max(float(row.get("excess", -1.0)), float(row.get("boosting", {}).get("gap", -1.0)))
 
-def _worst_first(row: Mapping[str, Any]) -> float:
-    return -max(float(row.get("excess", -1.0)), float(row.get("boosting", {}).get("gap", -1.0)))
+    return tuple(
+        {**table, "groups": sorted(table["groups"].values(), key=worst, reverse=True)} for table in tables.values()
+    )
 
 
 def predicted(evaluation: Evaluation) -> tuple[str, ...]:
@@ -276,10 +278,6 @@ class WeakSpot:
     anchor: str = ""
 
 
-def no_weak_spots(candidate: Candidate) -> Iterable[WeakSpot]:
-    return ()
-
-
 @dataclass(frozen=True)
 class ExtraSection:
     """A section of the report: its anchor, its title, and its template, which finds `read`'s result by the anchor in
@@ -291,7 +289,7 @@ class ExtraSection:
     title: str
     template: Path
     read: Callable[[Candidate, Schema], Any]
-    weak: Callable[[Candidate], Iterable[WeakSpot]] = no_weak_spots
+    weak: Callable[[Candidate], Iterable[WeakSpot]] = lambda _: ()
 
     @property
     def part(self) -> tuple[str, str]:
