@@ -116,7 +116,7 @@ class Document:
     @property
     def shared_limits(self) -> tuple[str, ...]:
         """Limitations that all candidates share."""
-        admitted = [section.limits.power for section in self.sections]
+        admitted = [section.limits for section in self.sections]
         return tuple(each for each in admitted[0] if all(each in other for other in admitted)) if admitted else ()
 
     @property
