@@ -452,13 +452,13 @@ def _schedule(evaluation: Evaluation, candidate: Candidate, claim: Claim, *, sho
     """
     numbers = evaluation.provenance.released_numbers
     fits = tuple(each.statement for each in evaluation.candidates)
-    statements = {
+    parts: dict[Of, tuple[PrivacyStatement | None, ...]] = {
         "fit": (candidate.statement,),
-        "published": (numbers and numbers.together,),
+        "published": (None if numbers is None else numbers.together,),
         "run": _drawn(evaluation),
         "sum": (),
-    }.get(claim.scope, fits)
-    known = [stated for stated in statements if stated is not None]
+    }
+    known = [stated for stated in parts.get(claim.scope, fits) if stated is not None]
     if claim.scope not in ("fit", "published") and len(known) != claim.n_releases:
         return None
     try:

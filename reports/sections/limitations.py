@@ -116,9 +116,8 @@ def _flat(content: Mapping[str, Any], *above: str) -> Iterator[tuple[str, str]]:
 
 def evaluations_of(provenance: Provenance, *, by_name: bool) -> int | None:
     """Evaluations that were run, this one included; `None` where nobody counted."""
-    counted = provenance.attempts
-    if counted is not None and by_name:
-        counted = counted.by_name
+    attempts = provenance.attempts
+    counted = attempts if attempts is None or not by_name else attempts.by_name
     return None if counted is None else counted.evaluations
 
 
