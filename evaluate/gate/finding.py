@@ -45,6 +45,19 @@ ASKED: Mapping[str, str] = {"privacy.copies.holdout": SWAPPED}
 """What a finding asks where its rule is not kept, by its measure."""
 HOLD_OUT = "Hold out rows that the generator does not see, as `understudy split` does, and evaluate again."
 FEW = ("rows", "few ", "at least")  # In messages of what more rows alone would mend
+CANNOT = "CANNOT BE DECIDED"
+HOPELESS = 10_000.0  # Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit
+DELTA = 1e-6  # The delta of a private fit, unless its table has over 100,000 units
+LEAST_EPSILON, MOST_EPSILON = 0.001, 50.0  # Of fits that anybody plans
+
+SAMPLED, UNSEARCHED = "on seeded samples: ", "its upper end allows for what was not searched"
+"""Phrases of notes: a number was measured on samples, and its interval was widened for the rest."""
+SEARCH_MORE = (
+    "what was not searched widens it, and no number of targets mends that: search more (sample_rows) or release fewer "
+    "rows"
+)
+JUDGE = "take them out of the file, declare them in the schema, or let somebody answer for them by a waiver"
+LARGER = "They come from samples of the tables: a larger sample_rows draws more."
 HALTED = {
     "failed": "failed", "timed out": "ran out of time", "skipped": "could not be measured",
     "not applicable": "does not apply",
@@ -228,21 +241,6 @@ def _never(finding: Finding) -> str:
         return "a statement whose noise can be guessed promises nothing; fit again with secure noise"
     metric = CATALOG.get(rule.measure)
     return NEVER_WAIVED.get(rule.measure, "" if metric is None else metric.never_waived)
-
-
-CANNOT = "CANNOT BE DECIDED"
-HOPELESS = 10_000.0  # Beyond this many times the rows at hand, more rows are no answer: the estimate sits on the limit
-DELTA = 1e-6  # The delta of a private fit, unless its table has over 100,000 units
-LEAST_EPSILON, MOST_EPSILON = 0.001, 50.0  # Of fits that anybody plans
-
-SAMPLED, UNSEARCHED = "on seeded samples: ", "its upper end allows for what was not searched"
-"""Phrases of notes: a number was measured on samples, and its interval was widened for the rest."""
-SEARCH_MORE = (
-    "what was not searched widens it, and no number of targets mends that: search more (sample_rows) or release fewer "
-    "rows"
-)
-JUDGE = "take them out of the file, declare them in the schema, or let somebody answer for them by a waiver"
-LARGER = "They come from samples of the tables: a larger sample_rows draws more."
 
 
 def left_open(estimate: Estimate, rule: Rule, real: RealFacts | None) -> tuple[str, int | None]:
