@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from evaluate.gate.spoiled_cases import COPIED, SpoiledCase, brought_cases
+from evaluate.gate.checks import COPIED, SpoiledCase, brought_cases
 from evaluate.metrics import CATALOG, GATEABLE
 from evaluate.result import Candidate, Case, SelfTest
 from evaluate.sampling import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, entity_codes, shuffle_columns

@@ -19,7 +19,7 @@ True
 """
 
 from reports.document import Document, compose
-from reports.exports.csv import write_sweep
+from reports.exports import write_sweep
 from reports.html import render_html, write_html
 
 __all__ = ["Document", "compose", "render_html", "write_html", "write_sweep"]

@@ -4,36 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluate.gate.claim import Claims, claims_of
-from evaluate.gate.protection import Protection, named, standing_protection
+from evaluate.gate.claim import Claims, Protection, claims_of, named, standing_protection
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG, Metric
-from evaluate.result import LOOKS, Candidate, Estimate, Evaluation, Failure
-from reports.audits import AuditNote, audit_note
+from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from reports.glossary import key_figures
+from reports.guarantee import LACKS, AuditNote, BudgetTable, Standing, audit_note, books_of, standing_of
+from reports.sections import quality
 from reports.sections.attacks import AttackNote, attack_note
-from reports.sections.extra import ExtraSection, brought, filled
-from reports.sections.fidelity import (
-    AssociationSet,
-    ColumnRow,
-    ExpectationLine,
-    WorstClique,
-    associated,
-    associations,
-    column_rows,
-    expectations,
-    score_extent,
-    worst_cliques,
-)
-from reports.sections.guidelines import GuidelineRow, criteria_rows
-from reports.sections.limitations import TableLimitations, limits_of
-from reports.sections.overview import Guarantee, OverviewLine, answers_of, overview_of
-from reports.sections.privacy_budget import BudgetTable, books_of
-from reports.sections.ranking import Ranking, VendorRow, ranking_of
-from reports.sections.sweep import Sweep, shown_in_full, sweep_of
-from reports.sections.verdicts import Ruling, ruling_of, self_checks
-from reports.sections.weakest import Weakest, weakest_of
-from reports.standing import LACKS, Standing, standing_of
+from reports.sections.comparison import Ranking, Sweep, VendorRow, ranking_of, shown_in_full, sweep_of
+from reports.sections.limitations import GuidelineRow, criteria_rows, limits_of
+from reports.sections.overview import Guarantee, OverviewLine, Ruling, answers_of, overview_of, ruling_of, self_checks
 from synth.dp.statement import NO_GUARANTEE
 
 __all__ = ["TITLE", "Document", "Section", "compose"]
@@ -56,17 +37,17 @@ class Section:
     standing: Standing | None
     rulings: tuple[Ruling, ...]
     answers: tuple[Ruling, ...]
-    weakest: Weakest
-    associations: AssociationSet | None
-    worst_pairs: tuple[WorstClique, ...]
-    worst_triples: tuple[WorstClique, ...]
-    limits: TableLimitations
+    weakest: quality.Weakest
+    associations: quality.AssociationSet | None
+    worst_pairs: tuple[quality.WorstClique, ...]
+    worst_triples: tuple[quality.WorstClique, ...]
+    limits: tuple[str, ...]
     books: BudgetTable | None
     claims: Claims | None
     protection: Protection | None
     attacks: AttackNote
     audit: AuditNote | None
-    expectations: tuple[ExpectationLine, ...]
+    expectations: tuple[quality.ExpectationLine, ...]
     extras: Mapping[str, Any]
 
     def __repr__(self) -> str:
@@ -81,7 +62,7 @@ class Section:
     def guarantee(self) -> Guarantee:
         unit = "row" if self.candidate.statement is None else str(self.candidate.statement.unit)
         protection = self.protection if self.standing == "formal" else None
-        return Guarantee(protection, named(unit, 2), self.standing or NO_GUARANTEE)
+        return protection, named(unit, 2), self.standing or NO_GUARANTEE
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,36 +76,34 @@ class Document:
     sections: tuple[Section, ...]
     overview: tuple[OverviewLine, ...]
     comparison: tuple[tuple[str, tuple[Estimate | Failure | None, ...]], ...]
-    columns: tuple[ColumnRow, ...]
+    columns: tuple[quality.ColumnRow, ...]
     score_extent: tuple[float, float]
-    rules: bool
     self_checks: tuple[tuple[str, tuple[Any, ...], str], ...]
     criteria: tuple[GuidelineRow, ...]
     glossary: tuple[Metric, ...]
     sweep: Sweep | None
     ranking: Ranking | None
 
+    def has(self, figure: str) -> bool:
+        """True where a figure was drawn of any table."""
+        return any(section.candidate.figures.get(figure) for section in self.sections)
+
     def __repr__(self) -> str:
         names = ", ".join(repr(section.candidate.name) for section in self.sections[:3])
         return f"<Document of {names}{' and others' if len(self.sections) > 3 else ''}>"
 
     @property
-    def extras(self) -> tuple[ExtraSection, ...]:
+    def extras(self) -> tuple[quality.ExtraSection, ...]:
         """Sections of extras that say something of any table."""
-        return filled(section.extras for section in self.sections)
+        return quality.filled(section.extras for section in self.sections)
 
     @property
-    def row_of(self) -> Mapping[str, ColumnRow]:
+    def row_of(self) -> Mapping[str, quality.ColumnRow]:
         """The charts of each column."""
         return {row.column: row for row in self.columns}
 
     @property
-    def looks(self) -> bool:
-        """True where rows are there to look at."""
-        return any(LOOKS in section.candidate.figures for section in self.sections)
-
-    @property
-    def real_associations(self) -> AssociationSet | None:
+    def real_associations(self) -> quality.AssociationSet | None:
         """The triangle of the real table beside those of all candidates, from the one with the most columns."""
         measured = [section.associations for section in self.sections if section.associations is not None]
         return max(measured, key=lambda drawn: len(drawn.columns), default=None)
@@ -137,7 +116,7 @@ class Document:
     @property
     def shared_limits(self) -> tuple[str, ...]:
         """Limitations that all candidates share."""
-        admitted = [section.limits.power for section in self.sections]
+        admitted = [section.limits for section in self.sections]
         return tuple(each for each in admitted[0] if all(each in other for other in admitted)) if admitted else ()
 
     @property
@@ -172,7 +151,7 @@ def compose(
     """
     ruled = tuple(verdicts)
     candidates = shown_in_full(evaluation, release)
-    drawn = associated(candidates)
+    drawn = quality.associated(candidates)
     answers = answers_of(evaluation, ruled, [candidate.name for candidate in candidates])
     sections = tuple(
         _section(i, c, evaluation, ruled, answers, release, drawn) for i, c in enumerate(candidates, start=1)
@@ -191,9 +170,8 @@ def compose(
             for measure in key_figures()
             if any(cells := tuple(candidate.find(measure) for candidate in candidates))
         ),
-        columns=column_rows(candidates),
-        score_extent=score_extent(candidates),
-        rules=any(candidate.figures.get("validity") for candidate in candidates),
+        columns=quality.column_rows(candidates),
+        score_extent=quality.score_extent(candidates),
         self_checks=self_checks(evaluation, ruled),
         criteria=criteria_rows(evaluation, [c for c in candidates if c.name == release] or candidates),
         glossary=tuple(metric for measure, metric in CATALOG.items() if measure in explained),
@@ -220,16 +198,16 @@ def _section(
         standing=standing_of(evaluation, candidate, claims),
         rulings=tuple(ruling_of(v) for v in verdicts if v.candidate == name),
         answers=tuple(ruling_of(v) for v in answers if v.candidate == name),
-        weakest=weakest_of(candidate),
-        associations=associations(candidate, drawn),
-        worst_pairs=worst_cliques(candidate, "pairs"),
-        worst_triples=worst_cliques(candidate, "triples"),
+        weakest=quality.weakest_of(candidate),
+        associations=quality.associations(candidate, drawn),
+        worst_pairs=quality.worst_cliques(candidate, "pairs"),
+        worst_triples=quality.worst_cliques(candidate, "triples"),
         limits=limits_of(candidate, evaluation.real.shift.notes),
         books=None if candidate.statement is None else books_of(name, candidate.statement, booked),
         claims=claims,
         protection=standing_protection(evaluation, candidate, claims),
         attacks=attack_note(candidate),
         audit=audit_note(candidate),
-        expectations=expectations(candidate),
-        extras={section.anchor: section.read(candidate, evaluation.schema) for section in brought()},
+        expectations=quality.expectations(candidate),
+        extras={section.anchor: section.read(candidate, evaluation.schema) for section in quality.brought()},
     )

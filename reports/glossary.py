@@ -6,15 +6,11 @@ from evaluate.gate.policy import STATEMENT
 from evaluate.metrics import CATALOG, UNJUDGED, Metric
 from evaluate.result import Estimate
 from evaluate.text import alike, loss, number
-from reports.audits import DISPROVED, NOT_DISPROVED
+from reports.guarantee import DISPROVED, NOT_DISPROVED
 
 
 def better(measure: str, direction: str) -> str:
-    """The better direction in words; empty where a number only describes.
-
-    >>> better("validity.rows", "higher"), better("pairs.dependence.floor_share", "lower")
-    ('higher is better', '0 is right; 1 and more is no better than shuffled columns')
-    """
+    """The better direction in words; empty where a number only describes."""
     words = {"lower": "lower is better", "higher": "higher is better"}.get(direction, "")
     return (entry(measure).better or words) if words else ""
 
@@ -64,13 +60,10 @@ TERMS = {
 }
 
 _EVIDENCE = {
-    "columns": "columns",
-    "pairs": "pairs",
-    "utility": "utility",
-    "fairness": "utility",
-    "privacy": "attacks",
-    "statement": "guarantee",
-}
+    AUDITED: "guarantee", UNJUDGED: "policy", "columns": "columns", "pairs": "pairs", "utility": "utility",
+    "fairness": "utility", "privacy": "attacks", "statement": "guarantee",
+}  # fmt: skip
+"""The section of a measure, or of its family."""
 
 METRICS = {"roc_auc": "ROC AUC", "r2": "R\u00b2"}  # Scores of models as one writes them
 
@@ -85,10 +78,5 @@ def key_figures() -> tuple[str, ...]:
 
 
 def evidence(measure: str) -> str:
-    if measure == AUDITED:
-        return "guarantee"
-    if measure == UNJUDGED:
-        return "policy"
-    if anchor := entry(measure).anchor:
-        return anchor
-    return _EVIDENCE.get(measure.split(".")[0], "comparison")
+    anchor = _EVIDENCE.get(measure) or entry(measure).anchor
+    return anchor or _EVIDENCE.get(measure.split(".")[0], "comparison")

@@ -24,15 +24,23 @@ from evaluate.result import Estimate, Evaluation, Failure
 from reports import charts
 from reports.document import TITLE, Document, compose
 from reports.glossary import METRICS, TERMS, better, entry, evidence, reading, shown
+from reports.guarantee import OUTSIDE, exact
 from reports.sections.attacks import MOST_COLUMNS, reached, splits, ways
-from reports.sections.extra import brought
-from reports.sections.guidelines import NOT_COVERED
-from reports.sections.limitations import NOT_RUN, attempts_on, audit_failed, left_out, twins, warnings_of
-from reports.sections.privacy_budget import OUTSIDE, exact
-from reports.sections.provenance import UNVERIFIED, fact_groups, schema_rows
-from reports.sections.ranking import named
-from reports.sections.utility import subgroups, utility_absent, utility_rows
-from reports.sections.verdicts import bound_of, first_sentence
+from reports.sections.comparison import named
+from reports.sections.limitations import (
+    NOT_COVERED,
+    NOT_RUN,
+    UNVERIFIED,
+    attempts_on,
+    audit_failed,
+    fact_groups,
+    left_out,
+    schema_rows,
+    twins,
+    warnings_of,
+)
+from reports.sections.overview import bound_of, first_sentence
+from reports.sections.quality import brought, subgroups, utility_absent, utility_rows
 from synth.dp.statement import IN_LEDGER, RELATIONS, trust_words
 from synth.output import whole_file
 
@@ -100,20 +108,19 @@ def environment() -> "Environment":
         lstrip_blocks=True,
     )
     names = ("plain", "sentence", "short", "number", "compact", "loss", "room", "count", "percent", "at_most")
+    filters = (shown, reading, exact, bound_of, first_sentence, breakable, together, named)
     templates.filters.update({name: getattr(text, name) for name in names})
-    templates.filters.update(
-        shown=shown, reading=reading, exact=exact, bound_of=bound_of, first_sentence=first_sentence
-    )
-    templates.filters.update(breakable=breakable, together=together, named=named)
-    templates.globals.update(alike=text.alike, MOST_NAMED=text.MOST_NAMED, charts=charts, better=better)
-    templates.globals.update(entry=entry, evidence=evidence, symbols=SYMBOLS, WIDE=WIDE, MOST_COLUMNS=MOST_COLUMNS)
-    templates.globals.update(TERMS=TERMS, METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE, IN_LEDGER=IN_LEDGER)
-    templates.globals.update(AUDITED=AUDITED, audit_failed=audit_failed, NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED)
-    templates.globals.update(utility_rows=utility_rows, utility_absent=utility_absent, subgroups=subgroups)
-    templates.globals.update(twins=twins, warnings_of=warnings_of, left_out=left_out, attempts_on=attempts_on)
-    templates.globals.update(fact_groups=fact_groups, schema_rows=schema_rows, made_here=made_here)
-    templates.globals.update(ways=ways, reached=reached, splits=splits)
-    templates.globals.update(RELATIONS=RELATIONS, trust_words=trust_words)
+    templates.filters.update({each.__name__: each for each in filters})
+    functions = (
+        text.alike, better, entry, evidence, audit_failed, utility_rows, utility_absent, subgroups, twins, warnings_of,
+        left_out, attempts_on, fact_groups, schema_rows, made_here, ways, reached, splits, trust_words,
+    )  # fmt: skip
+    templates.globals.update({each.__name__: each for each in functions})
+    templates.globals.update(
+        charts=charts, symbols=SYMBOLS, WIDE=WIDE, MOST_COLUMNS=MOST_COLUMNS, MOST_NAMED=text.MOST_NAMED, TERMS=TERMS,
+        METRICS=METRICS, NOT_RUN=NOT_RUN, OUTSIDE=OUTSIDE, IN_LEDGER=IN_LEDGER, AUDITED=AUDITED, RELATIONS=RELATIONS,
+        NOT_COVERED=NOT_COVERED, UNVERIFIED=UNVERIFIED,
+    )  # fmt: skip
     templates.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
     templates.tests["failure"] = lambda cell: isinstance(cell, Failure)
     return templates

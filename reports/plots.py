@@ -21,9 +21,8 @@ from reports import charts
 from reports.glossary import entry
 from reports.html import sheet
 from reports.sections.attacks import MOST_COLUMNS, attack_note
-from reports.sections.fidelity import associations, column_rows
-from reports.sections.ranking import Mark, ranking_of
-from reports.sections.sweep import sweep_of
+from reports.sections.comparison import Mark, ranking_of, sweep_of
+from reports.sections.quality import associations, column_rows
 from synth.errors import OutputError, nearest
 from synth.output import whole_file
 from synth.progress import brief_repr
@@ -36,11 +35,8 @@ UNTRUSTED = "This notebook is not trusted, so that pictures are left out: run th
 UTILITY, EXPOSURE = ("utility.tstr.boosting", "utility.tstr.linear"), "privacy.membership.auc"
 
 _DARK_NOTEBOOKS = (
-    'body[data-jp-theme-light="false"]',
-    "body.vscode-dark",
-    "body.vscode-high-contrast",
-    'html[theme="dark"]',
-)
+    'body[data-jp-theme-light="false"]', "body.vscode-dark", "body.vscode-high-contrast", 'html[theme="dark"]',
+)  # fmt: skip
 """JupyterLab and Notebook, VS Code, Colab."""
 _NO_NOTEBOOK = "body:not([data-jp-theme-light]):not(.vscode-light):not(.vscode-dark):not(.vscode-high-contrast)"
 
@@ -67,12 +63,10 @@ class Chart:
     is_wide: bool = False
 
     def __repr__(self) -> str:
-        """The chart in one line."""
         n = len(self.drawings)
         return f"<Chart {self.kind}: {plain(self.title)}, {n} picture{'s' if n != 1 else ''}>"
 
     def _repr_html_(self) -> str:
-        """The pictures side by side, as many as there is room for, for a notebook."""
         figures = Markup("").join(
             Markup("<figure><figcaption><span>{}</span><b>{}</b></figcaption>{}</figure>").format(
                 plain(drawing.caption), drawing.number, drawing.svg
@@ -161,7 +155,6 @@ class Plots:
     evaluation: Evaluation
 
     def __repr__(self) -> str:
-        """The charts that there are, in one line."""
         return "<Plots: columns(), pairs(), rows(), attacks(), frontier()>"
 
     def columns(self, *names: str, candidate: str | None = None) -> Chart:
@@ -303,7 +296,6 @@ class Plots:
 
 
 def _known(name: str, known: Iterable[str], kind: str = "column") -> str:
-    """A name that is there."""
     names = list(known)
     if name not in names:
         raise EvaluationError(f"nothing was measured of {kind}={name!r}; {nearest(str(name), names)}")
@@ -317,7 +309,6 @@ def _absent(candidate: Candidate, name: str, measure: str) -> EvaluationError:
 
 
 def _value(estimate: Estimate) -> str:
-    """A value with its interval."""
     value, low, high = alike(estimate.value, estimate.low, estimate.high)
     return value if estimate.low is None else f"{value} [{low}, {high}]"
 
@@ -335,19 +326,11 @@ def _marks(candidates: Sequence[Candidate]) -> tuple[tuple[Mark, ...], tuple[str
         raise EvaluationError(
             f"no table has both {UTILITY[0]!r} and {EXPOSURE!r}; evaluate with both, and a target in the schema"
         )
-    best = frontier([(name, use.value, _worst(risk)) for name, use, risk in measured])
-    marks = tuple(
-        Mark(name, use.value, *_ends(use), _worst(risk), best=name in best, barred=False)
-        for name, use, risk in measured
-    )
-    first = measured[0][1]
-    return marks, (entry(first.measure).title, f"{entry(EXPOSURE).title}, upper end"), first.reference
-
-
-def _worst(estimate: Estimate) -> float:
-    return estimate.value if estimate.high is None else estimate.high
-
-
-def _ends(estimate: Estimate) -> tuple[float, float]:
-    low, high = (estimate.value if end is None else end for end in (estimate.low, estimate.high))
-    return low, high
+    marks = []
+    for name, use, risk in measured:
+        low, high = (use.value if end is None else end for end in (use.low, use.high))
+        exposure = risk.value if risk.high is None else risk.high
+        marks.append(Mark(name, use.value, low, high, exposure, best=False, barred=False))
+    best, first = frontier([(mark.name, mark.utility, mark.exposure) for mark in marks]), measured[0][1]
+    titles = entry(first.measure).title, f"{entry(EXPOSURE).title}, upper end"
+    return tuple(replace(mark, best=mark.name in best) for mark in marks), titles, first.reference

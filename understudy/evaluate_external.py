@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from evaluate.engine import evaluate_beside, proposed_schema
+from evaluate.gate.finding import JUDGE
 from evaluate.gate.policy import Policy
-from evaluate.gate.undecided import JUDGE
 from evaluate.metrics import UNJUDGED
 from evaluate.options import EvaluationOptions
 from evaluate.provenance import Provenance
@@ -54,7 +54,7 @@ class Offer:
 
 def measure_offer(offer: Offer, progress: Progress) -> Evaluation:
     """The evaluation of an offer, whose synthetic tables must not change meanwhile."""
-    from reports.sections.utility import given_away
+    from reports.sections.quality import given_away
 
     options, offered, sides = offer.options, _by_name(offer), {"train": find_table(str(offer.train))}
     if offer.holdout is not None:

@@ -1,24 +1,84 @@
 """Checks of self-tests: a policy's verdicts on tables of which the answer is known.
 
-A half of the holdout must fail nothing, and each of `evaluate.gate.spoiled_cases` on what it spoils. A rule says
-nothing of a case where its limit lies within the interval, where a fresh real sample breaks it too, where shuffled
-columns keep it, or where it allows as many copies as there are.
+A half of the holdout must fail nothing, and each spoiled table on what it spoils. A rule says nothing of a case where
+its limit lies within the interval, where a fresh real sample breaks it too, where shuffled columns keep it, or where it
+allows as many copies as there are. Extras bring more cases by the registry kind "self-test".
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Literal
 
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.finding import Finding, finding_of
 from evaluate.gate.policy import STATEMENT, Policy, Rule
-from evaluate.gate.spoiled_cases import COPIED, brought_cases, spoiled_case
 from evaluate.metrics import CATALOG
 from evaluate.result import CASES, Candidate, Case, Failure, SelfTest
+from synth import extras
 
-CAME_OUT: Literal["came out"] = "came out"
-BROKEN: Literal["did not come out"] = "did not come out"
-NOT_APPLICABLE: Literal["not applicable"] = "not applicable"
+COPIED = 0.05  # Share of training rows among honest ones in the self-test of some copies
+_BETWEEN = ("pairs.", "triples.", "joint.")  # Of fidelity, what looks at several columns: each alone is right
+_INDEPENDENT = "The columns are nearly independent, or the table is too small, to tell."
+
+
+@dataclass(frozen=True)
+class SpoiledCase:
+    """A case in words, with the beginnings of the numbers that must show it, beside those whose `Metric.spoiled_by`
+    says so. Of an extra, `spoil` makes the table of the real rows (`evaluate.tables.Real`), where the schema has what
+    it `needs`, and `measure` measures it. Some rules are right to pass a `subtle` case.
+    """
+
+    title: str
+    text: str
+    subject: str
+    silent: str
+    families: tuple[str, ...] = ()
+    subtle: bool = False
+    needs: str = ""
+    measure: str = ""
+    spoil: Callable[[Any], Any] = attrgetter("train")
+
+
+OURS: Mapping[Case, SpoiledCase] = {
+    "copy": SpoiledCase(
+        "A copy of the training table must fail on privacy", "A copy of the training rows", "privacy",
+        "The table is too small, or too many of its rows are alike, to tell.", ("privacy.",),
+    ),
+    "some copies": SpoiledCase(
+        f"Held-out rows with {COPIED:.0%} of training rows among them must fail on copies",
+        f"A table of held-out rows with {COPIED:.0%} of training rows among them", "copies",
+        f"The policy allows {COPIED:.0%} of copies, or too many rows are alike to tell.", ("privacy.copies",), True,
+    ),
+    "shuffled": SpoiledCase(
+        "Columns shuffled on their own must fail on fidelity", "The training table with every column shuffled",
+        "what holds between columns", _INDEPENDENT, _BETWEEN,
+    ),
+    "sorted": SpoiledCase(
+        "Columns sorted on their own must fail on fidelity", "The training table with every column sorted on its own",
+        "what holds between columns", _INDEPENDENT, _BETWEEN, True,
+    ),
+}  # fmt: skip
+"""Those of every table, beside half of the holdout, which must not fail."""
+TITLES: Mapping[Case, str] = {
+    "honest": "Half of the holdout must not fail", **{case: OURS[case].title for case in CASES if case in OURS},
+}  # fmt: skip
+
+
+def brought_cases(has: Callable[[str], bool]) -> dict[str, SpoiledCase]:
+    """The cases of extras for a table, by what it has."""
+    return {case: spoiled for case, spoiled in extras.load("self-test").items() if has(spoiled.needs)}
+
+
+def spoiled_case(name: Case) -> SpoiledCase:
+    case: SpoiledCase = OURS[name] if name in OURS else extras.load("self-test")[name]
+    return case
+
+
+Result = Literal["came out", "did not come out", "not applicable"]
+CAME_OUT: Result = "came out"
+BROKEN: Result = "did not come out"
+NOT_APPLICABLE: Result = "not applicable"
 
 UNMEASURED = (STATEMENT, AUDITED)  # Numbers that no table gives of itself
 OF_OTHERS = "privacy.copies.holdout"  # It asks for held-out people, none of whom stands in a spoiled table
@@ -31,7 +91,7 @@ twice as wide, it is one in ten thousand."""
 @dataclass(frozen=True)
 class Check:
     case: Case
-    outcome: Literal["came out", "did not come out", "not applicable"]
+    outcome: Result
     reason: str
 
 
@@ -131,7 +191,7 @@ def _by_chance(finding: Finding) -> bool:
 
 
 def _untelling(case: Case, finding: Finding) -> bool:
-    """True where shuffled columns or dealt rows keep the rule by its own landmark, or it allows that many copies."""
+    """True where shuffled columns keep the rule by its own landmark, or it allows that many copies."""
     if case == "some copies":
         return not finding.rule.breaks(COPIED)
     floor = None if finding.estimate is None else finding.estimate.floor

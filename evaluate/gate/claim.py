@@ -1,10 +1,12 @@
-"""A claim as it is judged and quoted: of all that counts with a table, why, and no smaller than what its events cost.
+"""A claim as it is judged and quoted: of all that counts with a table, and what it protects from.
 
 A claim that its own events exceed is damage: no run writes one. Whoever can write the file can write another honest
-one, so that this is no signature.
+one, so that this is no signature. Limits on tests of "in or out" and epsilon of groups follow from the events: nothing
+is read off any row. Where these are not known, or do not come to the claim, epsilon and delta alone say less.
 """
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
@@ -12,7 +14,7 @@ from typing import Literal
 from evaluate.audit_result import EXCEEDS, Audit
 from evaluate.provenance import ComposedClaim, PublishedNumbers
 from evaluate.result import Candidate, Evaluation, EvaluationError
-from evaluate.text import count, loss
+from evaluate.text import at_most, count, loss, one_in
 from synth.dp.events import (
     Event,
     GaussianEvent,
@@ -22,7 +24,8 @@ from synth.dp.events import (
     SubsampledGaussianEvent,
     event_of,
 )
-from synth.dp.schedule_file import MOST_NOISE, MOST_RELEASES, schedule_of
+from synth.dp.schedule import FALSE_ALARMS, Schedule, TradeOff
+from synth.dp.schedule_file import MOST_NOISE, MOST_RELEASES, schedule_of, stated_schedule
 from synth.dp.statement import LOCAL, RELATIONS, ROUNDING, PrivacyStatement
 from synth.errors import BudgetError
 
@@ -84,9 +87,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """All that a table claims: by its fit alone, by all that counts with it, and by all that was drawn where that is
-    more.
-    """
+    """What a table claims: by its fit alone, by all that counts with it, by all that was drawn where that is more."""
 
     alone: Claim
     counted: Claim
@@ -175,11 +176,8 @@ def _added_up(evaluation: Evaluation) -> Claim | None:
     drawn = _drawn(evaluation)
     if len(drawn) < 2:
         return None
+    epsilon, delta = sum(each.epsilon for each in drawn), min(1.0, sum(each.delta for each in drawn))
     n_disputed, private = sum(map(disproved, evaluation.candidates)), all(each.private for each in drawn)
-    epsilon, delta = (
-        sum(each.epsilon for each in drawn),
-        min(1.0, sum(each.delta for each in drawn)),
-    )
     return Claim("sum", epsilon, delta, len(drawn), private, n_disputed)
 
 
@@ -226,9 +224,9 @@ def check_accounting(evaluation: Evaluation) -> None:
     fits = {each.name: each.statement for each in evaluation.candidates if each.statement is not None}
     drawn = _drawn(evaluation)
     for name, stated in fits.items():
-        _check_release(stated, f"the statement of {name!r}")
+        _check_stated(stated, f"the statement of {name!r}", of_one=True)
     if numbers is not None:
-        _check_release(numbers.statement, "the statement of the published numbers")
+        _check_stated(numbers.statement, "the statement of the published numbers", of_one=True)
         _check_published(numbers, fits, is_sweep=known.sweep is not None)
     if made_here(evaluation) and any(each.n_units != evaluation.schema.n_units for each in drawn):
         raise damaged("a statement is of another number of units than the schema")
@@ -282,15 +280,10 @@ def _bounded(event: Event) -> Event | None:
     return event
 
 
-def _check_release(stated: PrivacyStatement, name: str) -> None:
-    """Refuse a statement of one release that no budget writes: its claim is what its events cost."""
-    if stated.delta * stated.n_units > _LARGEST_DELTA * (1 + ROUNDING):
-        raise damaged(f"{name} has a larger delta than any fit may ask for")
-    _check_stated(stated, name)
-
-
-def _check_stated(stated: PrivacyStatement, name: str) -> None:
+def _check_stated(stated: PrivacyStatement, name: str, *, of_one: bool) -> None:
     """Refuse a statement that claims less than its events cost, or lists some that no fit draws or nobody can price."""
+    if of_one and stated.delta * stated.n_units > _LARGEST_DELTA * (1 + ROUNDING):
+        raise damaged(f"{name} has a larger delta than any fit may ask for")
     if stated.relation not in RELATIONS:
         raise damaged(f"{name} names a neighboring relation that there is not")
     if stated.trust == LOCAL and any(event.mechanism != RandomizedResponseEvent.mechanism for event in stated.events):
@@ -310,14 +303,13 @@ def _check_stated(stated: PrivacyStatement, name: str) -> None:
 def _check_several(
     releases: Sequence[PrivacyStatement], epsilon: float, delta: float, n_releases: int, name: str
 ) -> None:
-    """Refuse a claim of several releases that leaves some out, or is smaller than what they cost together. They are
-    priced at the delta at which a run composes them: at a larger one, any claim would do. A run draws nothing that it
-    cannot price so, and what nobody can price may be any lie.
-    """
+    """Refuse a claim of several releases that leaves some out, or is smaller than what they cost together."""
     if n_releases < len(releases):
         raise damaged(f"{name} counts fewer private releases than the evaluation holds")
     if not releases:
         return
+    # Priced at the delta at which a run composes them: at a larger one, any claim would do. A run draws nothing that it
+    # cannot price so, and what nobody can price may be any lie.
     events = _priced(releases)
     least = max(2 * sum(event.delta for event in events), *(stated.delta for stated in releases))
     if delta < least * (1 - ROUNDING):
@@ -335,9 +327,145 @@ def _check_published(numbers: PublishedNumbers, fits: dict[str, PrivacyStatement
     if not is_sweep and numbers.n_fits != 1:
         raise damaged(f"{name} counts several fits, as of a sweep, and there is none")
     counted = [stated for label, stated in fits.items() if is_sweep or label == numbers.table]
-    _check_stated(both, name)
+    _check_stated(both, name, of_one=False)
     _check_several((*counted, numbers.statement), both.epsilon, both.delta, numbers.n_fits + 1, name)
 
 
 def _exceeds(spent: float, claimed: float) -> bool:
     return spent > claimed * (1 + AGREEMENT)
+
+
+_NUMBERS = {2: "two", 5: "five", 10: "ten"}
+
+
+@dataclass(frozen=True)
+class Protection:
+    """What a claim gives: limits on any test, and epsilon of groups."""
+
+    epsilon: float
+    delta: float
+    limit: TradeOff
+    groups: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def by_events(self) -> bool:
+        """True if the events decide, not epsilon and delta alone."""
+        return bool(self.groups)
+
+    @property
+    def by_claim(self) -> TradeOff:
+        """The limit that epsilon and delta alone set."""
+        return TradeOff.of_claim(self.epsilon, self.delta)
+
+    @property
+    def detections(self) -> tuple[tuple[float, float], ...]:
+        """The most that any test finds, at each of `FALSE_ALARMS`."""
+        return tuple((rate, self.limit.detections(rate)) for rate in FALSE_ALARMS)
+
+    def tests(self, unit: str, seen: str = "this table") -> Iterator[str]:
+        """Sentences on the most that any test finds.
+
+        >>> protection = Protection(1.0, 1e-6, TradeOff.of_claim(1.0, 1e-6))
+        >>> next(protection.tests("row")).partition(" that are not")[0]
+        'A test of this table that wrongly flags 1% of the rows'
+        """
+        ones, noun = named(unit, 2), named(unit)
+        yield (
+            f"A test of {seen} that wrongly flags 1% of the {ones} that are not in the real table finds at most "
+            f"{at_most(self.limit.detections(0.01))} of those that are."
+        )
+        yield (
+            f"Somebody who holds it as likely as not that one {noun} is in, knows all others and has any computing "
+            f"power, guesses right in at most {at_most(self.limit.right_guesses)} of cases; a coin is right in 50%."
+        )
+
+    def definition(self, unit: str, seen: str) -> Iterator[str]:
+        noun = named(unit)
+        rest = one_in(self.delta) if 0 < self.delta < 0.1 else loss(self.delta)
+        if self.epsilon > math.log(1e6):
+            yield "Epsilon is so large that it says next to nothing by itself: e^epsilon is more than a million."
+        else:
+            yield (
+                f"Whatever somebody looks for in {seen}: the chance that it comes out is at most "
+                f"{loss(math.exp(self.epsilon))} times what it is without one {noun}, plus delta, {rest}."
+            )
+        yield "Delta is a part of that limit. It is not the chance that the factor is exceeded, which may be larger."
+
+    def together(self, unit: str) -> str:
+        ones = named(unit, 2)
+        if not self.groups:
+            return f"Several {ones} together are protected less: their epsilon grows faster than their number."
+        bounded = [f"{_NUMBERS[size]} {loss(epsilon)}" for size, epsilon in self.groups if math.isfinite(epsilon)]
+        free = [_NUMBERS[size] for size, epsilon in self.groups if not math.isfinite(epsilon)]
+        if not bounded:
+            return f"Two {ones} together, or one answer of one, have no bound at this delta."
+        sentence = f"Epsilon of several {ones} together, at the same delta: {', '.join(bounded)}"
+        sentence += f"; for {' and '.join(free)} there is no bound" if free else ""
+        return f"{sentence}. That of two also limits what shows of one answer of one."
+
+
+def named(unit: str, n: int = 1) -> str:
+    """The unit of privacy as a noun.
+
+    >>> named("row", 2), named("patient")
+    ('rows', 'unit of privacy (patient)')
+    """
+    if unit == "row":
+        return "row" if n == 1 else "rows"
+    return f"unit{'' if n == 1 else 's'} of privacy ({unit})"
+
+
+def protection_of(evaluation: Evaluation, candidate: Candidate, claims: Claims) -> Protection:
+    """The protection of all that counts with a table; nothing read off real rows is used."""
+    claim, schedule = claims.counted, _schedule(evaluation, candidate, claims.counted)
+    if schedule is None:
+        return Protection(claim.epsilon, claim.delta, TradeOff.of_claim(claim.epsilon, claim.delta))
+    return Protection(claim.epsilon, claim.delta, schedule.trade_off, tuple(schedule.groups.items()))
+
+
+def standing_protection(evaluation: Evaluation, candidate: Candidate, claims: Claims | None) -> Protection | None:
+    """The same where a guarantee holds; `None` where it is void, disputed, unverified or not there."""
+    return protection_of(evaluation, candidate, claims) if claims is not None and _stands(evaluation, claims) else None
+
+
+def _stands(evaluation: Evaluation, claims: Claims) -> bool:
+    return claims.counted.private and not claims.counted.disputed and made_here(evaluation)
+
+
+def proven_limit(evaluation: Evaluation, candidate: Candidate, claims: Claims | None) -> TradeOff | None:
+    """The limit on tests of those whom attacks look for, rows or entities; `None` where no guarantee covers them."""
+    entity, stated = evaluation.schema.entity, candidate.statement
+    if claims is None or stated is None or entity not in (None, stated.unit) or not _stands(evaluation, claims):
+        return None  # an entity is not covered by a guarantee for each of its rows
+    claim = claims.counted
+    # The curve of the events counts only where they come to the claim: one that leaves an event out allows too little.
+    schedule = _schedule(evaluation, candidate, claim, short=False)
+    return TradeOff.of_claim(claim.epsilon, claim.delta) if schedule is None else schedule.trade_off
+
+
+def _schedule(evaluation: Evaluation, candidate: Candidate, claim: Claim, *, short: bool = True) -> Schedule | None:
+    """The events of all that makes up a claim, as one schedule at its delta; `None` where they do not come to it.
+
+    They fall short of it where a release is not there, and may not be resolved together where each is. A fit alone may
+    claim more than its events cost, and they count if they may be `short`.
+    """
+    numbers = evaluation.provenance.released_numbers
+    fits = tuple(each.statement for each in evaluation.candidates)
+    parts: dict[Of, tuple[PrivacyStatement | None, ...]] = {
+        "fit": (candidate.statement,),
+        "published": (None if numbers is None else numbers.together,),
+        "run": _drawn(evaluation),
+        "sum": (),
+    }
+    known = [stated for stated in parts.get(claim.scope, fits) if stated is not None]
+    if claim.scope not in ("fit", "published") and len(known) != claim.n_releases:
+        return None
+    try:
+        events = tuple(event for stated in known for event in stated_schedule("", stated.to_dict()).events)
+    except BudgetError:
+        return None
+    epsilon = cost(events, claim.delta) if events else None
+    least = 0.0 if len(known) == 1 and short else claim.epsilon * (1 - AGREEMENT)
+    if epsilon is None or not least <= epsilon <= claim.epsilon * (1 + AGREEMENT):
+        return None
+    return Schedule(events, claim.delta)

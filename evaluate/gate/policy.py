@@ -4,6 +4,7 @@ What a rule may rest on is in `evaluate.metrics`; what a policy says of a table 
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from functools import cache
@@ -130,15 +131,12 @@ class Policy(Frozen):
         return (*(rule for rule in ALWAYS if rule.measure not in written), *self.rules)
 
     def __repr__(self) -> str:
-        """The policy in one line; printed, it says one for each rule."""
         return f"<Policy {self.name!r} {self.version}, {len(self.rules)} rules, for {self.audience}>"
 
     def __str__(self) -> str:
-        """The policy with a line for each rule."""
         return f"{repr(self).strip('<>')}\n{text_table(self._rows())}"
 
     def _repr_html_(self) -> str:
-        """The rules as a table, for a notebook."""
         return html_table(repr(self).strip("<>"), ("rule", "limit", "columns"), self._rows())
 
     def _rows(self) -> Iterator[tuple[str, str, str]]:
@@ -167,12 +165,7 @@ class Policy(Frozen):
 
 
 def _first_twice(keys: Iterable[tuple[Any, ...]]) -> tuple[Any, ...] | None:
-    seen: set[tuple[Any, ...]] = set()
-    for key in keys:
-        if key in seen:
-            return key
-        seen.add(key)
-    return None
+    return next((key for key, n in Counter(keys).items() if n > 1), None)
 
 
 def bind_on_privacy(rules: Iterable[Rule]) -> bool:
@@ -181,7 +174,7 @@ def bind_on_privacy(rules: Iterable[Rule]) -> bool:
 
 
 ALWAYS = (
-    Rule(
+    Rule.model_construct(  # unchecked, since a check loads every metric, and metrics are of what the gate builds on
         measure=UNJUDGED,
         limit=0.0,
         fails_beyond=1.0,  # of a share: what nobody looked at is not known to be wrong
@@ -294,7 +287,6 @@ class Waiver(Frozen):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Its subject: policy, version, table, measure and columns."""
         return (self.policy, self.version, self.candidate, self.measure, self.subject)
 
     def in_force(self, today: date) -> bool:
@@ -338,8 +330,7 @@ def check_waivers(waivers: Iterable[Waiver], policies: Iterable[Policy], names: 
     """Refuse a waiver that would never count, since whoever wrote it means one that does."""
     known = {policy.name: policy for policy in policies}
     for waiver in waivers:
-        nothing = "a rule of a policy, and no policy is judged by; name one"
-        fault = _fault_of(waiver, known, names) if known else nothing
+        fault = _fault_of(waiver, known, names) if known else "a rule, and no policy is judged by; name one"
         if fault:
             raise JobError(f"a waiver is for {fault}")
 

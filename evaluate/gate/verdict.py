@@ -1,9 +1,15 @@
 """The gate: what a written policy says of one synthetic table: PASS, FAIL or INCONCLUSIVE.
 
-The worst of the binding rules decides, those that an owner waives aside.
+The worst of the binding rules decides, those that an owner waives aside. Where train and holdout are of different
+populations, an attack tells these apart, and no member: an honest table looks like a leak, and a leak can look honest.
+So a rule that compares with the holdout is INCONCLUSIVE there, either way. What is counted among training rows alone
+stands. A holdout that holds training rows hides leaks and feigns none: FAIL stands, and nothing passes.
+
+Source: Das, Zhang, Tramer 2024, "Blind Baselines Beat Membership Inference Attacks for Foundation Models",
+arXiv:2406.16201 (shift).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -11,9 +17,9 @@ from typing import Any
 
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.comparison import VendorRanking
-from evaluate.gate.checks import BROKEN, Check, checks_of
-from evaluate.gate.claim import Claims, claims_of
-from evaluate.gate.finding import Finding, Outcome, answered, finding_of
+from evaluate.gate.checks import BROKEN, STRETCH, Check, checks_of
+from evaluate.gate.claim import Claims, claims_of, proven_limit
+from evaluate.gate.finding import CANNOT, Finding, Outcome, answered, finding_of, ways_out
 from evaluate.gate.policy import (
     STATEMENT,
     Policy,
@@ -24,11 +30,8 @@ from evaluate.gate.policy import (
     check_waivers,
     load_policy,
 )
-from evaluate.gate.protection import proven_limit
-from evaluate.gate.shift import questioned
-from evaluate.gate.undecided import CANNOT, ways_out
-from evaluate.metrics import CATALOG, UNJUDGED
-from evaluate.real_facts import RealFacts
+from evaluate.metrics import CATALOG, SWAPPED, UNJUDGED
+from evaluate.real_facts import NOT_HELD, RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.text import listed
 from synth.dp.schedule import TradeOff
@@ -62,9 +65,7 @@ NOT_RELEASABLE = "It is a point of a sweep whose private fits no ledger pays for
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """The verdict of a policy on one table, with its findings and self-tests. Printed, it says what did not pass, and
-    why.
-    """
+    """The verdict of a policy on one table, with its findings and self-tests; printed, what did not pass, and why."""
 
     candidate: str
     policy: str
@@ -78,7 +79,6 @@ class Verdict:
         return f"<Verdict {self.verdict} on {self.candidate!r} under {self.policy!r} {self.version}>"
 
     def __str__(self) -> str:
-        """The verdict, then a line for each rule that does not pass and each self-test that did not come out."""
         lines = [f"{self.candidate}: {self.verdict} under policy {self.policy} {self.version}, for {self.audience}"]
         lines += [f"  {self.reason}"] if self.reason else []
         lines += [
@@ -90,22 +90,16 @@ class Verdict:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        titles = {name: CATALOG[name].title for name in CATALOG}
-        order = sorted(self.findings, key=lambda each: ("FAIL", "INCONCLUSIVE", "PASS").index(each.outcome))
-        rows = [
-            (
-                titles.get(each.rule.measure, each.rule.measure),
-                each.outcome + " (warning)" * (not each.binding),
-                each.reason,
-            )
-            for each in order
-        ]
+        rows = []
+        for each in sorted(self.findings, key=lambda each: ("FAIL", "INCONCLUSIVE", "PASS").index(each.outcome)):
+            metric = CATALOG.get(each.rule.measure)
+            title = each.rule.measure if metric is None else metric.title
+            rows.append((title, each.outcome + " (warning)" * (not each.binding), each.reason))
         caption = f"{self.candidate}: {self.verdict} under policy {self.policy}, for {self.audience}"
         return html_table(f"{caption}. {self.reason}".rstrip(" ."), ("rule", "outcome", "reason"), rows)
 
     @property
     def waived(self) -> tuple[Finding, ...]:
-        """Findings that somebody answers for, so that they do not count."""
         return tuple(finding for finding in self.findings if finding.waived)
 
     @property
@@ -170,9 +164,8 @@ def today_utc() -> date:
 
 def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
     """True where a rule is about something that the table has. A warning about what the real table has not, such as
-    steps, says nothing, nor does a rule on relations where nothing holds between its columns; other binding rules stay
-    INCONCLUSIVE. A rule whose number needs a fact of the table applies wherever it is there, measured or not, also
-    where the extra that measures it is not installed; without facts about the real table, where it was measured.
+    steps, says nothing, nor does a rule on relations where nothing holds between its columns. A rule whose number needs
+    a fact of the table applies wherever that is there, measured or not; without facts, where it was measured.
     """
     number = None if rule.measure.startswith(STATEMENT) else candidate.get(rule.measure, rule.subject)
     if rule.measure == UNJUDGED or (rule.need and real is None):
@@ -228,20 +221,16 @@ def judge(
     for name in wanted:
         if name not in known:
             raise EvaluationError(f"candidate={name!r} is not in the evaluation; {nearest(name, known)}")
-    chosen = [each for each in evaluation.candidates if each.name in wanted]
-    claims = [claims_of(evaluation, each) for each in chosen]
-    limits = [proven_limit(evaluation, each, claim) for each, claim in zip(chosen, claims, strict=True)]
-    barring = [(*_barring(each, evaluation.ranking), *_unpaid(evaluation)) for each in chosen]
+    grounds: list[tuple[Candidate, dict[str, Any]]] = []
+    for each in (each for each in evaluation.candidates if each.name in wanted):
+        claims, barring = claims_of(evaluation, each), (*_barring(each, evaluation.ranking), *_unpaid(evaluation))
+        grounds.append((each, {"claims": claims, "limit": proven_limit(evaluation, each, claims), "barring": barring}))
+    shared: dict[str, Any] = {"today": today, "self_tests": evaluation.self_tests, "real": evaluation.real}
     return tuple(
-        _on_privacy(
-            judge_candidate(
-                candidate, policy, waivers=waivers, today=today, self_tests=evaluation.self_tests, limit=limit,
-                real=evaluation.real, claims=claimed, barring=barred,
-            )
-        )
+        _on_privacy(judge_candidate(each, policy, waivers=waivers, **shared, **ground))
         for policy in policies
-        for candidate, claimed, limit, barred in zip(chosen, claims, limits, barring, strict=True)
-    )  # fmt: skip
+        for each, ground in grounds
+    )
 
 
 def _on_privacy(verdict: Verdict) -> Verdict:
@@ -279,3 +268,59 @@ def _barring(candidate: Candidate, ranking: VendorRanking | None) -> Iterable[Fi
             except ValueError:
                 raise EvaluationError("the ranking is damaged: it names no rule that there is; compare again") from None
             yield Finding(rule, "FAIL", evidence.reason, evidence.estimate)
+
+
+EXCESS = ".excess"  # Ends the name of a share less that of the holdout's rows
+
+COUNTED: Mapping[str, str] = dict.fromkeys(("privacy.copies.people", "privacy.copies.unique.excess"), "privacy.copies")
+"""Numbers counted among training rows alone, by the number that compares with the holdout."""
+
+LARGEST = 0.47
+"""Area below which an attack is said to be turned round: a difference of populations that does not matter moves no area
+further from a coin than `LEAST_AUC`."""
+
+
+def questioned(finding: Finding, candidate: Candidate, real: RealFacts | None) -> Finding:
+    """The finding as far as it stands where train and holdout may be of different populations."""
+    if real is None or not rests_on_holdout(finding.rule.measure) or finding.estimate is None:
+        return finding
+    shift, passes = real.shift, finding.outcome == "PASS"
+    if finding.proven is not None or (finding.outcome == "FAIL" and shift.only_shares_rows):
+        return finding  # a proof compares nothing
+    if passes and _turned_round(candidate):
+        why = f"An attack takes held-out rows for training rows. {SWAPPED}"
+        return replace(finding, outcome="INCONCLUSIVE", reason=why)
+    if not shift.differs and not (shift.untested and passes):
+        return finding
+    if finding.outcome == "FAIL" and _beyond_twins(finding, candidate, real.duplicate_share_train):
+        return replace(finding, reason=f"{finding.reason} Training rows' own twins do not explain it either.")
+    remedy = "hold out rows of the same table at random, as `understudy split` does, and evaluate again"
+    if shift.untested:
+        remedy = "evaluate again" if shift.untested == NOT_HELD else "hold out more rows"
+    why = f"It compares training rows with held-out ones, so that it tells nothing here. {shift.sentence} So {remedy}."
+    return replace(finding, outcome="INCONCLUSIVE", reason=why, n_needed=None)
+
+
+def _turned_round(candidate: Candidate) -> bool:
+    """True where a table is nearer to the holdout than to train, by more than chance and small differences explain."""
+    auc = candidate.find("privacy.membership.auc")
+    if not isinstance(auc, Estimate) or auc.high is None:
+        return False
+    return auc.value + STRETCH * (auc.high - auc.value) < LARGEST
+
+
+def rests_on_holdout(measure: str) -> bool:
+    """True for privacy measures that compare with the holdout, unknown ones included."""
+    return measure.startswith("privacy.") and not (measure in CATALOG and CATALOG[measure].without_holdout)
+
+
+def _beyond_twins(finding: Finding, candidate: Candidate, twins: float) -> bool:
+    """True where copies break the rule beyond training rows' own twins."""
+    rule = finding.rule
+    name = COUNTED.get(rule.measure, rule.measure.removesuffix(EXCESS))
+    counted = candidate.find(name, rule.subject)
+    if name == rule.measure or rests_on_holdout(name) or not isinstance(counted, Estimate) or counted.low is None:
+        return False
+    value, low, high = (end - twins for end in (counted.value, *counted.interval))
+    beyond = replace(counted, measure=rule.measure, value=value, low=low, high=high, reference=None)
+    return finding_of(Candidate(candidate.name, (beyond,)), rule).outcome == "FAIL"

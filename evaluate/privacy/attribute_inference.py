@@ -18,9 +18,9 @@ import pandas as pd
 from evaluate.metrics import PEOPLE, Metric
 from evaluate.neighbors import gower_nearest, gower_without_each, space_of
 from evaluate.privacy.experiment import Experiment, largest, not_measured, too_few
-from evaluate.privacy.match_scores import widths_of
 from evaluate.sampling import SIDES, one_per_entity
 from evaluate.tables import MetricResult, Tables
+from synth.schema import Schema
 
 METRICS = (
     Metric("privacy.inference", "lower", "Inferring a secret value", "How much more often a member's value is found by "
@@ -31,6 +31,8 @@ METRICS = (
 N_TARGETS = 2_000
 MAX_POOL = 50_000
 RARE = 0.1  # Share of rows that hold the rarest values
+NEAR = 0.05  # Of the span of most rows, either way
+MOST = (0.05, 0.95)  # Quantiles between which most rows lie
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,17 @@ def secret_of(name: str, tables: Tables, attacked: Attacked) -> Secret:
     widths = tables.kept_of_real.once("widths", lambda: widths_of(tables.fresh, tables.schema))
     members, controls, pool, fresh = (column.positions(part) for part in parts)
     return Secret(members, controls, pool, fresh, width=widths[name], is_line=True)
+
+
+def widths_of(reference: pd.DataFrame, schema: Schema) -> dict[str, float]:
+    """How near numbers and times of each column have to lie, as a table that the attacker holds suggests."""
+    widths = {}
+    for name in (name for name in schema.learned if not schema.columns[name].is_categorical):
+        positions = schema.columns[name].positions(reference[name])
+        known = positions[~np.isnan(positions)]
+        low, high = np.quantile(known, MOST) if len(known) else (0.0, 0.0)
+        widths[name] = float(high - low) * NEAR
+    return widths
 
 
 def secrets_among(tables: Tables) -> list[str]:

@@ -15,9 +15,8 @@ import numpy as np
 from evaluate.intervals import Rate, clopper_pearson
 from evaluate.metrics import COPIED_PEOPLE, MEMBERS, Metric
 from evaluate.neighbors import LEAST
-from evaluate.privacy.coincidence import CERTAIN, FITTED, Alone, Coincidences, fewest_copied
+from evaluate.privacy.coincidence import CERTAIN, FITTED, Alone, Coincidences, Exact, RealCodes, exact_of, fewest_copied
 from evaluate.privacy.copies import share_of_people, weighed_people
-from evaluate.privacy.exact import Exact, RealCodes, exact_of
 from evaluate.privacy.membership_attacks import TargetNeighborhoods, targets_of
 from evaluate.result import Estimate
 from evaluate.sampling import entity_codes

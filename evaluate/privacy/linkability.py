@@ -9,8 +9,6 @@ Source: Giomi et al. 2023, "A Unified Framework for Quantifying Privacy Risk in 
 section 5.2.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -34,16 +32,7 @@ MOST_NAMED = 4  # Columns that a note names
 _STREAM = 0x11  # Tells this module's random numbers from those of others with the same seed
 
 
-@dataclass(frozen=True)
-class ColumnSplit:
-    columns: tuple[str, ...]
-    others: tuple[str, ...]
-
-    @classmethod
-    def of(cls, columns: Iterable[str], other: Iterable[str]) -> "ColumnSplit":
-        """The same split, whichever side is named first."""
-        first, second = sorted((tuple(sorted(columns)), tuple(sorted(other))), key=lambda side: (len(side), side))
-        return cls(first, second)
+ColumnSplit = tuple[tuple[str, ...], ...]  # The columns of the smaller side, and the others
 
 
 def measure(tables: Tables) -> MetricResult:
@@ -60,14 +49,13 @@ def measure(tables: Tables) -> MetricResult:
     n, tried, drawn = len(splits), [], []
     for split in splits:
         # Whose two parts lead to one synthetic row; two rows drawn at random are the same one time in len(pool).
-        rows = [gower_nearest(targets, pool, columns)[:, 0] for columns in (split.columns, split.others)]
+        rows = [gower_nearest(targets, pool, columns)[:, 0] for columns in split]
         linked = rows[0] == rows[1]
         tried.append(Experiment(linked[:n_members], linked[n_members:], 1 / len(pool)))
-        sides = {"columns": list(split.columns), "others": list(split.others)}
-        drawn.append({**sides, **tried[-1].figure(n)})
+        drawn.append({"columns": list(split[0]), "others": list(split[1]), **tried[-1].figure(n)})
 
     def note(worst: int) -> str:
-        columns = splits[worst].columns
+        columns = splits[worst][0]
         more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
         sampled = "; the attacker looks at a sample of the synthetic rows" if len(pool) < len(tables.synthetic) else ""
         return (
@@ -86,4 +74,5 @@ def splits_of(schema: Schema, seed: int) -> list[ColumnSplit]:
     known = set(schema.quasi_identifiers) & set(learned)
     parties = combinations([set(columns) & set(learned) for columns in schema.parties], 2)
     pairs += [(known, set(learned) - known), *(pair for pair in parties if not pair[0] & pair[1])]
-    return [split for split in dict.fromkeys(ColumnSplit.of(*pair) for pair in pairs) if split.columns]
+    splits = (sorted((tuple(sorted(side)) for side in pair), key=lambda side: (len(side), side)) for pair in pairs)
+    return [split for split in dict.fromkeys(map(tuple, splits)) if split[0]]

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.neighbors import MISSING, Neighbors, SpaceRows, kept_search, search, share_of, space_of
-from evaluate.privacy.exact import exact_of
+from evaluate.privacy.coincidence import exact_of
 from evaluate.sampling import Side, entity_codes
 from evaluate.tables import Tables
 from evaluate.utility.models import in_one_thread
@@ -45,7 +45,7 @@ class TargetNeighborhoods:
     # in the table, shape (n,), in seeded random order of the targets, rows of one target side by side.
     positions: np.ndarray
     rows: SpaceRows
-    exact: np.ndarray  # codes that are equal for equal values, shape (d, n), as `evaluate.privacy.exact` gives them
+    exact: np.ndarray  # codes that are equal for equal values, shape (d, n), as `Exact` has them
     synthetic: Neighbors
     fresh: Neighbors
     first: np.ndarray  # where the rows of each target begin, ascending, shape (n_targets,)
@@ -95,8 +95,8 @@ def _targets(tables: Tables) -> tuple[TargetNeighborhoods, TargetNeighborhoods]:
 def affordable_targets(n_targets: int, n_synthetic: int) -> int:
     """Targets of a side that are attacked beside so many synthetic rows, of those that were asked for.
 
-    >>> affordable_targets(8_000, 50_000), affordable_targets(8_000, 500_000), affordable_targets(8_000, 10**7)
-    (8000, 6000, 2000)
+    >>> affordable_targets(8_000, 500_000)
+    6000
     """
     return min(n_targets, max(int(MANY_PAIRS / (2 * n_synthetic)), LEAST_TARGETS))
 
@@ -169,14 +169,14 @@ MAX_COUNTED = 50_000  # Synthetic rows that are counted at most
 
 
 def nearest(targets: TargetNeighborhoods, tables: Tables) -> np.ndarray:
-    """Relative nearness of the synthetic rows over the attacker's own, in [-1, 2]. A target that stands in the
-    synthetic table verbatim, and not in the attacker's sample, comes before all others, the most isolated one first.
-    """
+    """Relative nearness of the synthetic rows over the attacker's own."""
     return contrasts(targets.synthetic.distances[:, 0], targets.fresh.distances[:, 0])
 
 
 def contrasts(synthetic: np.ndarray, fresh: np.ndarray) -> np.ndarray:
-    """Relative nearness (n,) of a table to targets over the attacker's own rows, in [-1, 2]; verbatim above 1."""
+    """Relative nearness (n,) of a table to targets over the attacker's own rows, in [-1, 2]. Who stands in the table
+    verbatim, and not in the attacker's sample, is above 1, the most isolated one first.
+    """
     both = synthetic + fresh
     contrast = (fresh - synthetic) / np.where(both > 0, both, 1.0)
     return np.where((synthetic == 0) & (fresh > 0), 1.0 + fresh / (1.0 + fresh), contrast)
@@ -316,12 +316,9 @@ def _features(rows: SpaceRows) -> np.ndarray:
 
 
 def _edges(column: np.ndarray) -> np.ndarray:
-    """Edges of the bins of a feature, shape (n_bins - 1,): between all values where these are few, else quantiles.
-    `column`: without missing values, shape (n,).
-
-    Up to `N_BINS` values have a bin each, as in scikit-learn: quantiles would merge rare ones, those of vulnerable
-    people. Of more values they are the quantiles of all rows alike; scikit-learn's count rows by their weights.
-    """
+    """Edges of the bins of a feature, shape (n_bins - 1,): between all values where these are few, else quantiles."""
+    # Up to `N_BINS` values have a bin each, as in scikit-learn: quantiles would merge rare ones, those of vulnerable
+    # people. Of more values they are the quantiles of all rows alike; scikit-learn's count rows by their weights.
     values = np.unique(column).astype(np.float64)  # so that no midpoint of float32 is one of its two values
     if len(values) <= N_BINS:
         return np.asarray((values[:-1] + values[1:]) / 2)

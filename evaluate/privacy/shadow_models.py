@@ -21,8 +21,8 @@ import pandas as pd
 
 from evaluate.metrics import Metric
 from evaluate.neighbors import SpaceRows, embed, nearest
+from evaluate.privacy.attribute_inference import widths_of
 from evaluate.privacy.experiment import not_measured, too_few
-from evaluate.privacy.match_scores import match_counts, widths_of
 from evaluate.privacy.membership import Scores, area_estimate
 from evaluate.privacy.membership_attacks import contrasts
 from evaluate.sampling import one_per_entity
@@ -82,9 +82,7 @@ def measure(tables: Tables, generator: Generator, n_models: int, progress: Progr
 
 
 def refits(generator: Generator, schema: Schema) -> Callable[[pd.DataFrame, int], Model]:
-    """Fits of a table by a seed, each private one with a budget of its own outside any ledger. Their models are never
-    saved, and no statement of theirs is given on.
-    """
+    """Fits of a table by a seed, each private one with a budget of its own outside any ledger."""
     schedule = generator.schedule(schema) if isinstance(generator, PrivateGenerator) else None
     if schedule is None:
         generator.check(schema)
@@ -139,6 +137,27 @@ def _scores(table: pd.DataFrame, records: pd.DataFrame, widths: Mapping[str, flo
     contrast = contrasts(nearest(targets, pool)[:, 0], nearest(targets, fresh)[:, 0])
     likely = np.log((match_counts(table, records, schema, widths) + 0.5) / (len(table) + 1)).sum(axis=1)
     return np.column_stack([contrast, likely])
+
+
+def match_counts(
+    table: pd.DataFrame, targets: pd.DataFrame, schema: Schema, widths: Mapping[str, float]
+) -> np.ndarray:  # fmt: skip
+    """Counts of a table's rows that match each record, by column; shape (len(targets), d_learned). Values match where
+    both are missing, of one category, or numbers and times not further apart than the width of their column.
+    """
+    counts = []
+    for name in schema.learned:
+        if name in widths:
+            values, centers = (schema.columns[name].positions(frame[name]) for frame in (table, targets))
+            missing = np.isnan(values)
+            known, width = np.sort(values[~missing]), widths[name]
+            low, high = known.searchsorted(centers - width, "left"), known.searchsorted(centers + width, "right")
+            counts.append(np.where(np.isnan(centers), missing.sum(), high - low))
+        else:
+            both = pd.concat([frame[name].astype(object) for frame in (table, targets)])
+            codes = pd.factorize(both.where(both.notna(), None))[0] + 1  # missing ones alike
+            counts.append(np.bincount(codes[: len(table)], minlength=codes.max(initial=0) + 1)[codes[len(table) :]])
+    return np.column_stack(counts)
 
 
 def _units(frame: pd.DataFrame, records: pd.DataFrame, entity: str | None) -> list[pd.DataFrame]:

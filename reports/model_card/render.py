@@ -1,29 +1,71 @@
-"""A model card as files: YAML for programs, and Markdown with the front matter of a Hugging Face dataset card.
+"""A model card as files: YAML for programs, Croissant for catalogs, and Markdown that Hugging Face reads.
 
 The YAML is plain data that every parser reads back equal: keys in their order, texts in quotes, one line each. In the
-Markdown, names stay text.
+Markdown, text stays text, whoever wrote it. Croissant is made of a card to hand on, of public facts alone.
 
-Source: huggingface/hub-docs, datasetcard.md (keys), docs/hub/repositories-licenses.md (licenses);
-huggingface/huggingface_hub, DatasetCardData (categories of size).
+Source: GitHub Flavored Markdown Spec 0.29, sections 2.4 (backslash escapes), 6.2 (entities), 6.3 (code spans), 4.10
+(tables); huggingface/hub-docs, datasetcard.md (keys), docs/hub/repositories-licenses.md (licenses);
+huggingface/huggingface_hub, DatasetCardData (categories of size); MLCommons, Croissant format specification 1.0 and
+Croissant RAI specification 1.0 (`rai:` keys).
 """
 
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from evaluate.text import at_most, compact, count, loss, number, percent, plain, room
 from reports.glossary import entry
-from reports.markdown import document, name, text
-from reports.model_card.schema import ModelCard
-from reports.model_card.wording import NO_LICENSE
-from reports.sections.privacy_budget import OUTSIDE, exact
+from reports.guarantee import OUTSIDE, exact
+from reports.model_card.card import NO_LICENSE
+from reports.model_card.schema import ModelCard, PublicCard
 from synth.dp.statement import IN_LEDGER, NO_GUARANTEE
 from synth.output import whole_file
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+
+_BLOCK = re.compile(r"^(?:[#+=:-]|\d+[.)](?=\s|$))")
+"""The beginning of a heading, a list or a rule, where a text begins a line."""
+_JOINER = "\u2060"
+"""Invisible, and no letter: what follows an @ is then neither a person to notify nor a mail address to link."""
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "\\": "&#92;", "`": "&#96;"}
+_AS_TEXT = str.maketrans({**_ENTITIES, **{sign: f"\\{sign}" for sign in "*_[]~$"}, "@": f"@{_JOINER}"})
+_LINKED = re.compile(r"(?i)(?:https?|ftp|mailto|xmpp)(?=:)|www(?=\.)")
+LONGEST_TEXT = 4000  # Characters of a text of several paragraphs that a card shows
+
+
+def text(value: object, longest: int = LONGEST_TEXT) -> str:
+    r"""A text as itself: no markup, no link, no mention, no raw HTML, on one line.
+
+    >>> text("[x](javascript:alert(1)) | <b>")
+    '\\[x\\](javascript:alert(1)) &#124; &lt;b&gt;'
+    """
+    shown = " ".join(plain(" ".join(str(value)[: 2 * longest].split()), longest).split())
+    marked = _LINKED.sub(rf"\g<0>{_JOINER}", shown).translate(_AS_TEXT)
+    begins = _BLOCK.match(marked)
+    return marked if begins is None else f"{marked[: begins.end() - 1]}\\{marked[begins.end() - 1 :]}"
+
+
+def name(value: object) -> str:
+    """A name as code, in which nothing is marked up, linked or mentioned; as text where that would not hold it.
+
+    >>> name("marital_status"), name("a|b")
+    ('`marital_status`', 'a&#124;b')
+    """
+    shown = " ".join(plain(value).split())
+    return f"`{shown}`" if shown and not set(shown) & set("`|\\") else text(shown) or "(no name)"
+
+
+def document(written: str) -> str:
+    """The text without two empty lines in a row."""
+    return re.sub(r"\n{3,}", "\n\n", written).strip("\n") + "\n"
+
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*[A-Za-z0-9]")
 _NO_WORDS = frozenset({"no", "on", "off", "yes", "true", "false", "null", "none", "nan", "inf", "infinity"})
@@ -55,10 +97,8 @@ def to_yaml(content: dict[str, Any]) -> str:
 
     Quoting.add_representer(str, represent_text)
     legible = _TURNING.search(json.dumps(content, ensure_ascii=False)) is None
-    result: str = yaml.dump(
-        content, Dumper=Quoting, sort_keys=False, allow_unicode=legible, default_flow_style=False, width=float("inf")
-    )
-    return result
+    style: dict[str, Any] = {"sort_keys": False, "default_flow_style": False, "width": float("inf")}
+    return str(yaml.dump(content, Dumper=Quoting, allow_unicode=legible, **style))
 
 
 SIZES = (
@@ -103,8 +143,8 @@ def front_matter(card: ModelCard) -> dict[str, Any]:
 def size_category(n_rows: int) -> str:
     """The category of a number of rows.
 
-    >>> size_category(900), size_category(39_074), size_category(10**12)
-    ('n<1K', '10K<n<100K', 'n>1T')
+    >>> size_category(39_074), size_category(10**12)
+    ('10K<n<100K', 'n>1T')
     """
     return next((category for bound, category in SIZES if n_rows < bound), LARGEST)
 
@@ -146,12 +186,11 @@ def markdown_environment() -> "Environment":
 
 def to_markdown(card: ModelCard) -> str:
     template = markdown_environment().get_template("card.md.j2")
-    return document([template.render(card=card, front_matter=to_yaml(front_matter(card)))])
+    return document(template.render(card=card, front_matter=to_yaml(front_matter(card))))
 
 
 def card_content(card: ModelCard) -> dict[str, Any]:
-    content: dict[str, Any] = card.model_dump(mode="json")
-    return content
+    return card.model_dump(mode="json")
 
 
 def write_card(card: ModelCard, yaml_path: Path, markdown_path: Path) -> tuple[Path, Path]:
@@ -159,3 +198,95 @@ def write_card(card: ModelCard, yaml_path: Path, markdown_path: Path) -> tuple[P
         with whole_file(path) as beside:
             beside.write_text(content, encoding="utf-8", newline="\n")
     return yaml_path, markdown_path
+
+
+CROISSANT = "croissant.json"
+VERSION = "http://mlcommons.org/croissant/1.0"
+RAI = "http://mlcommons.org/croissant/RAI/1.0"
+_OWN = (
+    "citeAs column conformsTo equivalentProperty extract field fileProperty fileObject fileSet format includes "
+    "isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate "
+    "separator source subField transform"
+)
+_CONTEXT = {
+    "@language": "en", "@vocab": "https://schema.org/", "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/", "rai": "http://mlcommons.org/croissant/RAI/",
+    "dct": "http://purl.org/dc/terms/", **{name: f"cr:{name}" for name in _OWN.split()}, "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"}, "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+}  # fmt: skip
+_FORMATS = {
+    ".csv": "text/csv", ".tsv": "text/tab-separated-values", ".parquet": "application/x-parquet",
+    ".gz": "application/gzip", ".json": "application/json", ".jsonl": "application/jsonlines",
+}  # fmt: skip
+
+
+def to_croissant(card: PublicCard, files: Mapping[str, str], table: pd.DataFrame) -> str:
+    """The metadata as JSON-LD, with the SHA-256 of each file beside it, and names and types of the table's columns."""
+    privacy = card.privacy
+    promise = NO_GUARANTEE
+    if privacy.status != "none":
+        doubt = "" if privacy.status == "formal" else f" ({privacy.status})"
+        promise = f"epsilon {loss(privacy.epsilon)} at delta {loss(privacy.delta)}, unit {privacy.unit}{doubt}"
+    content: dict[str, Any] = {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "name": card.title,
+        "description": f"Synthetic table {card.name}. {card.notice} Privacy: {promise}.",
+        "conformsTo": [VERSION, RAI],
+        "license": card.use.license,
+        "url": "README.md",
+        "creator": {"@type": "sc:Organization", "name": card.use.contact or "not stated"},
+        "datePublished": card.made_on.isoformat(),
+        "version": "1.0.0",
+        "inLanguage": list(card.use.language),
+        "keywords": list(card.use.tags),
+        **({"citeAs": card.use.citation} if card.use.citation else {}),
+        "rai:dataCollection": _origin(card),
+        "rai:dataUseCases": list(card.use.intended),
+        "rai:dataLimitations": [*card.use.prohibited, *privacy.not_covered],
+        "rai:personalSensitiveInformation": list(privacy.in_words),
+        "distribution": [
+            {
+                "@type": "cr:FileObject", "@id": path, "name": path, "contentUrl": path, "sha256": digest,
+                "encodingFormat": _FORMATS.get(PurePosixPath(path).suffix, "application/octet-stream"),
+            }
+            for path, digest in files.items()
+        ],
+    }  # fmt: skip
+    source = {"fileObject": {"@id": next(iter(files))}}
+    if len(files) > 1:  # parts of one table
+        parts = {
+            "@type": "cr:FileSet", "@id": "parts", "name": "parts", "containedIn": [{"@id": path} for path in files],
+            "encodingFormat": content["distribution"][0]["encodingFormat"],
+            "includes": f"*{PurePosixPath(next(iter(files))).suffix}",
+        }  # fmt: skip
+        content["distribution"].append(parts)
+        source = {"fileSet": {"@id": "parts"}}
+    fields = [
+        {
+            "@type": "cr:Field", "@id": f"rows/{name}", "name": f"rows/{name}", "dataType": _type_of(table[name]),
+            "source": {**source, "extract": {"column": name}},
+        }
+        for name in map(str, table.columns)
+    ]  # fmt: skip
+    content["recordSet"] = [{"@type": "cr:RecordSet", "@id": "rows", "name": "rows", "field": fields}]
+    return json.dumps(content, indent=1, ensure_ascii=False)
+
+
+def _origin(card: PublicCard) -> str:
+    """How the table came about: of one from elsewhere nobody here saw that."""
+    if card.made.generator == "unknown" or card.privacy.status == "unverified":
+        return "Offered as synthetic; how it was made was not seen."
+    return f"Sampled from a model by the generator {card.made.generator}; no row is meant as an observation."
+
+
+def _type_of(column: "pd.Series") -> str:
+    types = pd.api.types
+    if types.is_bool_dtype(column):
+        return "sc:Boolean"
+    if types.is_integer_dtype(column):
+        return "sc:Integer"
+    if types.is_datetime64_any_dtype(column):
+        return "sc:DateTime"
+    return "sc:Float" if types.is_numeric_dtype(column) else "sc:Text"

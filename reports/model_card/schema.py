@@ -11,8 +11,7 @@ from pydantic import Field, JsonValue, TypeAdapter
 
 from evaluate.gate.claim import Of
 from evaluate.result import Estimate, Expectation
-from reports.sections.privacy_budget import BookLine
-from reports.standing import Standing
+from reports.guarantee import BookLine, Standing
 from synth.dp.statement import LedgerNote
 from synth.validation import Frozen
 

@@ -1,25 +1,29 @@
-"""Public facts of a synthetic table: all that may be said of it to people who may not see the real one.
+"""Public facts of a synthetic table, and the verdict to hand on: all that may be said to who may not see the real one.
 
 `PublicFacts` has no place for an evaluation. One function fills it, by a whitelist: whatever is not named there does
 not get out. Everything in it is public (policy, declared schema, configuration), or computed from the synthetic table,
-or was released under a budget.
+or was released under a budget. A policy has rules that only real rows can answer. Their answers stay inside, whatever
+they are; here they are counted as not shown, so that no word of the verdict speaks for them.
 """
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.audit_result import Audit
-from evaluate.gate.claim import Claim, Claims, claims_of, made_here, on_stand_in
-from evaluate.gate.policy import Policy
-from evaluate.gate.protection import Protection, standing_protection
-from evaluate.provenance import PublishedNumbers, Released
-from evaluate.result import Estimate, Evaluation, GeneratorRecord
+from evaluate.gate.claim import Claim, Claims, Protection, claims_of, made_here, on_stand_in, standing_protection
+from evaluate.gate.finding import Finding, Outcome
+from evaluate.gate.policy import STATEMENT, Policy, Rule, bind_on_privacy
+from evaluate.gate.verdict import judge_candidate
+from evaluate.provenance import MEASURES, Released
+from evaluate.result import Candidate, Estimate, Evaluation, GeneratorRecord
+from reports.guarantee import position_of
 from reports.sections.limitations import evaluations_of
-from reports.sections.privacy_budget import position_of
 from synth.domain import grid
 from synth.dp.statement import LedgerNote, PrivacyStatement
 from synth.errors import JobError, SchemaError, TableError
@@ -174,9 +178,7 @@ def public_facts(
     title: str,
     n_rows: int | None = None,
 ) -> PublicFacts:
-    """The whitelist: what is public in an evaluation of one table, beside what is public anyway. `evaluation`:
-    *Sensitive*.
-    """
+    """The whitelist: what is public in an evaluation (*Sensitive*) of one table, beside what is public anyway."""
     from evaluate.validity import valid_rows
 
     candidate = next((each for each in evaluation.candidates if each.name == name), None)
@@ -185,6 +187,10 @@ def public_facts(
     declared = schema if schema.status == "declared" else None
     provenance, claims = evaluation.provenance, claims_of(evaluation, candidate)
     statement = None if candidate.statement is None else _public(candidate.statement)
+    numbers, publication = provenance.released_numbers, None
+    if numbers is not None and numbers.table == name:
+        statements = _public(numbers.statement), _public(numbers.together)
+        publication = Publication(numbers.numbers, *statements, numbers.n_fits)
     ledger, moment = position_of(None if statement is None else statement.ledger, provenance.ledger)
     return PublicFacts(
         title=title,
@@ -195,7 +201,7 @@ def public_facts(
         generator=candidate.generator,
         statement=statement,
         unverified=candidate.statement is not None and not made_here(evaluation),
-        publication=_publication(provenance.released_numbers, name),
+        publication=publication,
         claims=claims,
         protection=standing_protection(evaluation, candidate, claims),
         ledger=ledger,
@@ -214,7 +220,76 @@ def _public(statement: PrivacyStatement) -> PrivacyStatement:
     return replace(statement, ledger=None if note is None else replace(note, reservation=None, entry=None))
 
 
-def _publication(numbers: PublishedNumbers | None, name: str) -> Publication | None:
-    if numbers is None or numbers.table != name:
-        return None
-    return Publication(numbers.numbers, _public(numbers.statement), _public(numbers.together), numbers.n_fits)
+_WORDS: Mapping[Outcome, tuple[str, str]] = {
+    "PASS": ("hold", "holds"), "FAIL": ("fail", "fails"), "INCONCLUSIVE": ("are open", "is open"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PublicVerdict:
+    outcome: Outcome | None
+    findings: tuple[Finding, ...]
+    hidden: tuple[Rule, ...]
+
+    @property
+    def n_binding_hidden(self) -> int:
+        """Binding rules that cannot be shown."""
+        return sum(rule.severity == "fail" for rule in self.hidden)
+
+    @property
+    def binding(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.binding)
+
+    @property
+    def held(self) -> str:
+        n = len(self.binding)
+        every = f"{n} of {n + self.n_binding_hidden} binding rules can be shown here"
+        if n == 0:
+            return f"None of {self.n_binding_hidden} binding rules can be shown here"
+        outcomes = [finding.outcome for finding in self.binding]
+        if outcomes.count("PASS") == n:
+            return f"{every}; {'it holds' if n == 1 else 'both hold' if n == 2 else 'all of these hold'}"
+        counts = [(outcomes.count(outcome), words) for outcome, words in _WORDS.items()]
+        return f"{every}; {', '.join(f'{count} {words[count == 1]}' for count, words in counts if count)}"
+
+
+def public_verdict(facts: PublicFacts) -> PublicVerdict:
+    """The verdict on what is public; the claim is that of everything that is published together."""
+    candidate = _public_candidate(facts)
+    known = {(e.measure, e.subject) for e in candidate.estimates}
+    shown = [rule for rule in facts.policy.rules if _is_public(rule, known)]
+    hidden = [rule for rule in facts.policy.rules if not _is_public(rule, known)]
+    if facts.schema is not None:  # a number that needs an order, or free text, is not missed where there is none
+        hidden = [rule for rule in hidden if not rule.need or getattr(facts.schema, rule.need)]
+    if facts.statement is None:  # without a claim there is nothing to audit, and the rule does not apply
+        hidden = [rule for rule in hidden if rule.measure != AUDITED]
+    verdict = judge_candidate(
+        candidate,
+        facts.policy.model_copy(update={"rules": tuple(shown)}),
+        claims=facts.claims,
+        verified=not facts.unverified,
+    )
+    binding = any(finding.rule.severity == "fail" for finding in verdict.findings)
+    outcome = _without_guarantee(facts, verdict.verdict) if binding else None
+    if outcome == "PASS" and not bind_on_privacy([*shown, *hidden]):
+        outcome = "INCONCLUSIVE"
+    return PublicVerdict(outcome, verdict.findings, tuple(hidden))
+
+
+def _without_guarantee(facts: PublicFacts, outcome: Outcome) -> Outcome:
+    """A claim that is void, disputed or not verified passes nothing, whatever the rules are about."""
+    if outcome != "PASS" or facts.statement is None or (facts.guaranteed and not facts.disputed):
+        return outcome
+    return "FAIL" if facts.void or facts.disproved else "INCONCLUSIVE"
+
+
+def _is_public(rule: Rule, known: set[tuple[str, tuple[str, ...]]]) -> bool:
+    return rule.measure.startswith(STATEMENT) or (rule.measure, rule.subject) in known
+
+
+def _public_candidate(facts: PublicFacts) -> Candidate:
+    estimates = [] if facts.valid is None else [facts.valid]
+    estimates += [] if facts.audit is None else [facts.audit.estimate]
+    if facts.publication is not None:
+        estimates += [number.estimate for number in facts.publication.numbers if MEASURES[number.measure] != "none"]
+    return Candidate(facts.table, tuple(estimates), statement=facts.statement)

@@ -1,7 +1,6 @@
-"""The report to hand on as an HTML page: words, rows and pictures made of public facts alone.
+"""The report to hand on as an HTML page: words, rows and pictures made of `PublicFacts` alone.
 
-Its whole input is `PublicFacts` of `reports/public/facts.py`. Pictures show released numbers with the interval of their
-noise, and columns of the synthetic table.
+Pictures show released numbers with the interval of their noise, and columns of the synthetic table.
 """
 
 import json
@@ -13,37 +12,12 @@ from markupsafe import Markup
 
 from evaluate.provenance import COLUMN, MEASURES, N_ROWS, RIGHT, Released
 from evaluate.result import Candidate
-from evaluate.text import alike, count, number, percent, plain, short
-from reports.audits import audit_note
-from reports.charts import svg
-from reports.public.facts import PublicColumn, PublicFacts
-from reports.public.verdict import PublicVerdict, public_verdict
-from reports.sections.guidelines import CRITERIA
-from reports.sections.privacy_budget import books_of
+from evaluate.text import alike, count, number, plain, short
+from reports.charts import own_shares, strip
+from reports.guarantee import audit_note, books_of
+from reports.public.facts import PublicColumn, PublicFacts, PublicVerdict, public_verdict
+from reports.sections.limitations import CRITERIA
 from synth.output import whole_file
-
-STRIP = (200.0, 22.0)
-WIDTH, BARS_LEFT, BARS_RIGHT, PITCH = 320.0, 112.0, 268.0, 19.0
-TALL, BASE, MARGIN = 132.0, 104.0, 34.0
-
-
-def released_strip(released: Released, top: float) -> Markup:
-    """One released number from 0 to `top`, better to the right: a dot, its interval, and a tick for chance alone."""
-    width, height = STRIP
-    middle, spoken = height / 2, _spoken(released)
-
-    def x(value: float) -> float:
-        share = min(value / top, 1.0)
-        return 6 + (share if MEASURES[released.measure] == "higher" else 1 - share) * (width - 12)
-
-    root = svg.canvas(width, height, spoken, "strip")
-    svg.hint(root, spoken)
-    svg.line(root, "grid", (6, middle), (width - 6, middle))
-    if released.expected is not None:
-        svg.line(root, "mark", (x(released.expected), middle - 8), (x(released.expected), middle + 8))
-    svg.line(root, "interval", (x(released.low), middle), (x(released.high), middle))
-    svg.add(root, "circle", "dot", cx=x(released.value), cy=middle, r=4)
-    return svg.rendered(root)
 
 
 def _spoken(released: Released) -> str:
@@ -53,54 +27,13 @@ def _spoken(released: Released) -> str:
 
 
 def column_chart(column: PublicColumn) -> Markup:
-    label = f"{short(column.name)}: shares of the synthetic rows"
-    return _steps(column, label) if column.ordered else _bars(column, label)
-
-
-def _bars(column: PublicColumn, label: str) -> Markup:
-    rows = list(zip(column.labels, column.shares, strict=True))
+    rest = []
     if column.n_more or column.more > 0:
-        rows.append((f"{column.n_more} more" if column.n_more else "other", column.more))
+        rest.append((f"{column.n_more} more" if column.n_more else "other", column.more))
     if column.missing > 0:
-        rows.append(("missing", column.missing))
-    scale = (BARS_RIGHT - BARS_LEFT) / (max((share for _, share in rows), default=1.0) or 1.0)
-    root = svg.canvas(WIDTH, len(rows) * PITCH + 4, label)
-    for i, (name, share) in enumerate(rows):
-        y, group = 4 + (i + 0.5) * PITCH, svg.add(root, "g", "row")
-        svg.hint(group, f"{name}: {percent(share)}")
-        svg.words(group, "tick", (BARS_LEFT - 8, y + 4), short(name, 16), "end")
-        svg.add(group, "rect", "own", x=BARS_LEFT, y=y - 5, width=max(scale * share, 0.5), height=10)
-        svg.words(group, "tick num", (WIDTH - 2, y + 4), percent(share), "end")
-    svg.line(root, "axis", (BARS_LEFT, 2), (BARS_LEFT, len(rows) * PITCH + 4))
-    return svg.rendered(root)
-
-
-def _steps(column: PublicColumn, label: str) -> Markup:
-    root = svg.canvas(WIDTH, TALL, label)
-    top, n = max(column.shares, default=1.0) or 1.0, max(len(column.shares), 1)
-    width = (WIDTH - 6 - MARGIN) / n
-    svg.line(root, "grid", (MARGIN, 12), (WIDTH - 6, 12))
-    svg.words(root, "tick num", (MARGIN - 6, 16), percent(top), "end")
-    for position, (name, share) in enumerate(zip(column.labels, column.shares, strict=True)):
-        height = (BASE - 12) * share / top
-        bar = svg.add(
-            root, "rect", "own", x=MARGIN + position * width + 0.5, y=BASE - height, width=max(width - 1, 0.5),
-            height=height,
-        )  # fmt: skip
-        svg.hint(bar, f"{name}: {percent(share)}")
-    svg.line(root, "axis", (MARGIN, BASE), (WIDTH - 6, BASE))
-    if column.labels:
-        svg.words(root, "tick num", (MARGIN, BASE + 15), _ends(column.labels[0])[0])
-        svg.words(root, "tick num", (WIDTH - 6, BASE + 15), _ends(column.labels[-1])[-1], "end")
-    if column.missing > 0:
-        svg.words(root, "tick", (WIDTH - 6, BASE + 28), f"missing {percent(column.missing)}", "end")
-    return svg.rendered(root)
-
-
-def _ends(label: str) -> list[str]:
-    """The first and the last value of a bin."""
-    inner = label[1:-1].split(", ") if label.startswith("[") else label.split(" to ")
-    return [short(part, 16) for part in inner]
+        rest.append(("missing", column.missing))
+    named, label = list(zip(column.labels, column.shares, strict=True)), short(column.name)
+    return own_shares(named, rest, f"{label}: shares of the synthetic rows", ordered=column.ordered)
 
 
 NO_VERDICT = "NO VERDICT TO SHOW"
@@ -152,13 +85,14 @@ def words_of(facts: PublicFacts, verdict: PublicVerdict) -> tuple[str, str]:
 
 
 def _picture(number: Released, numbers: Sequence[Released]) -> Markup | None:
-    """Distances share one line down to zero; a count has none."""
+    """The number on a line, which distances share down to zero; a count has none."""
     if number.measure == N_ROWS:
         return None
     alike = [other for other in numbers if other.measure not in (N_ROWS, RIGHT)]
     alike = [other for other in alike if (other.measure == COLUMN) == (number.measure == COLUMN)]
     top = 1.0 if number.measure == RIGHT else max(1e-6, *(max(other.high, other.expected or 0.0) for other in alike))
-    return released_strip(number, top)
+    extent = (0.0, top) if MEASURES[number.measure] == "higher" else (top, 0.0)
+    return strip(number.estimate, extent, _spoken(number), numbered=False)
 
 
 def _chosen(facts: PublicFacts) -> str:

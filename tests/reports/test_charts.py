@@ -9,12 +9,10 @@ import pytest
 
 from evaluate.result import Estimate, Evaluation
 from reports.charts import extent_of, inferred, overlay, strip
-from reports.charts.pareto import pareto
+from reports.charts.frontier import Axis, pareto, tradeoff
 from reports.charts.svg import round_values
-from reports.charts.tradeoff import Axis, tradeoff
 from reports.sections.attacks import attack_note
-from reports.sections.ranking import Mark
-from reports.sections.sweep import Panel, sweep_of
+from reports.sections.comparison import Mark, Panel, sweep_of
 from tests.reports.samples import swept
 
 DAYS = [f"2011-{m:02}-01 to 2011-{m:02}-28" for m in range(1, 6)]

@@ -9,7 +9,7 @@ from evaluate.gate.checks import Check
 from evaluate.gate.policy import Policy, Rule, Waiver
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import CASES, Candidate, Estimate, Failure, SelfTest
-from reports.exports.junit import render_junit
+from reports.exports import render_junit
 
 AUC, COPIES, VALID, MISSING = "privacy.membership.auc", "privacy.copies", "validity.rows", "columns.tvd.excess"
 HOSTILE = "a\x00\x1b[31m\ud800\ufffe<b>&\"' ]]> \u2028\U0001f600"

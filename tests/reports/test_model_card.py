@@ -22,12 +22,19 @@ from pydantic import ValidationError
 from evaluate.gate.verdict import Verdict
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.text import loss
-from reports.exports.summary import to_summary
+from reports.exports import to_summary
+from reports.guarantee import exact
 from reports.model_card.card import CardError, internal_card, public_card
-from reports.model_card.croissant import to_croissant
-from reports.model_card.render import LICENSES, card_content, front_matter, to_markdown, to_yaml, write_card
+from reports.model_card.render import (
+    LICENSES,
+    card_content,
+    front_matter,
+    to_croissant,
+    to_markdown,
+    to_yaml,
+    write_card,
+)
 from reports.model_card.schema import ModelCard, card_json
-from reports.sections.privacy_budget import exact
 from synth.dp.budget import Budget
 from synth.dp.statement import LedgerNote
 from synth.generators.base import PrivateGenerator

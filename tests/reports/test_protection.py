@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from evaluate.gate.claim import claims_of
-from evaluate.gate.protection import Protection, protection_of, standing_protection
+from evaluate.gate.claim import Protection, claims_of, protection_of, standing_protection
 from evaluate.result import Candidate, Evaluation, EvaluationError
 from evaluate.text import at_most
 from reports import render_html

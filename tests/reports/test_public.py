@@ -23,9 +23,8 @@ from evaluate.result import Candidate, Estimate, Evaluation, Expectation, Genera
 from evaluate.result_io import evaluation_from
 from reports import render_html
 from reports.public import page as public_page
-from reports.public.facts import PublicFacts, columns_of, public_facts
+from reports.public.facts import PublicFacts, columns_of, public_facts, public_verdict
 from reports.public.page import render_public
-from reports.public.verdict import public_verdict
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent
 from synth.dp.schedule import Schedule

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluate.gate.finding import Finding, Outcome
-from evaluate.gate.policy import Rule
+from evaluate.gate.policy import Rule, shipped
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG
 from evaluate.provenance import LedgerStanding
@@ -23,23 +23,19 @@ from evaluate.text import loss
 from reports import compose, write_sweep
 from reports.charts import extent_of
 from reports.glossary import better, reading
+from reports.guarantee import AFTER_RELEASE, AFTER_RUN, books_of, position_of
 from reports.sections.attacks import AttackLine, AttackNote, attack_note
-from reports.sections.fidelity import MOST_COLUMNS, associations, expectations
-from reports.sections.guidelines import CRITERIA, Answer, criteria_rows
-from reports.sections.limitations import left_out, limits_of, twins
-from reports.sections.overview import Guarantee, overview_of
-from reports.sections.privacy_budget import AFTER_RELEASE, AFTER_RUN, books_of, position_of
-from reports.sections.sweep import mean_of, shown_in_full, sweep_of
-from reports.sections.utility import subgroups
-from reports.sections.verdicts import bound_of, ruling_of
-from reports.sections.weakest import weakest_of
-from synth.dp.statement import LedgerNote
+from reports.sections.comparison import mean_of, shown_in_full, sweep_of
+from reports.sections.limitations import CRITERIA, Answer, criteria_rows, left_out, limits_of, twins
+from reports.sections.overview import bound_of, overview_of, ruling_of
+from reports.sections.quality import MOST_COLUMNS, associations, expectations, subgroups, weakest_of
+from synth.dp.statement import NO_GUARANTEE, LedgerNote
 from synth.infer import infer_schema
 from tests.evaluations import altered, evaluation_of, stated
 from tests.reports.samples import EPSILONS, LEDGER, swept
 
 Verdicts = Callable[..., tuple[Verdict, ...]]
-BARE = Guarantee(None)
+BARE = (None, "rows", NO_GUARANTEE)
 AUC, LINKED, INFERRED = "privacy.membership.auc", "privacy.linkability", "privacy.inference"
 
 # ---- Attacks.
@@ -147,7 +143,7 @@ def test_reasons_begin_with_what_failed_those_of_a_pass_are_its_closest_calls_an
 def test_every_table_is_answered_for_under_every_policy_that_ships(audited: Evaluation, verdicts_of: Verdicts) -> None:
     sections = compose(audited, verdicts=verdicts_of(audited)).sections
     answers = [[each.verdict.policy for each in (*section.rulings, *section.answers)] for section in sections]
-    assert answers == [["internal", "partner", "public"]] * 3
+    assert answers == [[*shipped()]] * 3
     without = {each.verdict.verdict for section in sections[1:] for each in section.answers}
     assert without == {"FAIL"}, "without an epsilon nothing may be given to partners or to anyone"
     assert not any(section.answers for section in compose(audited).sections)
@@ -284,10 +280,10 @@ def test_every_criterion_is_answered_by_what_was_measured_and_says_what_it_leave
 
 def test_the_power_of_the_attack_is_stated_and_its_absence_too(evaluation: Evaluation) -> None:
     weak = replace(evaluation.candidates[0], figures={"membership": {"n_members": 500, "n_controls": 500}})
-    power = limits_of(weak).power
+    power = limits_of(weak)
     assert "above 0.516" in power[0]
     assert "1,000 outsiders" in power[1]
-    assert "No membership attack" in limits_of(Candidate("c", ())).power[0]
+    assert "No membership attack" in limits_of(Candidate("c", ()))[0]
     assert any("would have seen" in sentence for sentence in compose(evaluation).shared_limits)
     assert "2.0% of fresh real rows" in twins(evaluation)[0]
     assert twins(replace(evaluation, candidates=())) == ()

@@ -10,8 +10,8 @@ from evaluate.gate.policy import Policy, Rule, Waiver
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import Candidate, Estimate, Evaluation, Failure, SelfTest
 from reports import render_html
-from reports.audits import audit_note
-from reports.exports.summary import to_summary
+from reports.exports import to_summary
+from reports.guarantee import audit_note
 from reports.model_card.card import internal_card, public_card
 from reports.model_card.render import to_markdown
 from tests.evaluations import altered, conclude, evaluation_of

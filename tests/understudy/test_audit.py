@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from evaluate.audit_result import EXCEEDS, NO_FAULT, TOO_WEAK, Audit
-from evaluate.privacy.audit.counts import StandIn
+from evaluate.privacy.audit.canaries import StandIn
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.result_io import evaluation_from
 from synth.dp.ledger import open_ledger

@@ -17,7 +17,7 @@ from evaluate.gate.verdict import judge
 from evaluate.result import Evaluation
 from evaluate.result_io import evaluation_from
 from evaluate.text import loss, room
-from reports.sections.privacy_budget import AFTER_RUN
+from reports.guarantee import AFTER_RUN
 from synth.dp.accounting import rdp_curve
 from synth.dp.events import event_of
 from synth.dp.ledger import open_ledger

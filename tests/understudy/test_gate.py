@@ -27,7 +27,7 @@ from evaluate.gate.verdict import judge, judge_candidate
 from evaluate.real_facts import Shift
 from evaluate.result import CASES, Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest
 from evaluate.result_io import evaluation_from
-from reports.exports.junit import render_junit
+from reports.exports import render_junit
 from synth.errors import JobError
 from synth.schema import build_schema
 from tests.evaluations import SCHEMA, altered, facts, origin, stated, swept

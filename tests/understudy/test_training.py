@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from evaluate.audit_result import EXCEEDS, NO_FAULT, Audit
-from evaluate.privacy.audit.steps import N_STEP_CANARIES
+from evaluate.privacy.audit.canaries import N_STEP_CANARIES
 from synth.dp.accounting import rdp_curve
 from synth.dp.events import SubsampledGaussianEvent, event_of
 from synth.dp.ledger import open_ledger

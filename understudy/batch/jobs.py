@@ -18,7 +18,7 @@ from typing import Any
 
 from evaluate.gate.checks import BROKEN
 from evaluate.text import typed_loss
-from reports.exports.csv import write_csv
+from reports.exports import write_csv
 from synth.errors import BadInput, JobError, MissingExtra, UnderstudyError
 from synth.output import whole_file
 from synth.schema_file import read_schema

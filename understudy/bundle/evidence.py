@@ -24,15 +24,12 @@ from evaluate.gate.verdict import Verdict
 from evaluate.result import NOTICE, Evaluation
 from evaluate.text import listed
 from reports import write_html, write_sweep
-from reports.exports.junit import render_junit
-from reports.exports.summary import SUMMARY, to_summary
+from reports.exports import SUMMARY, render_junit, to_summary
 from reports.model_card.card import CardFacts, internal_card, public_card
-from reports.model_card.croissant import CROISSANT, to_croissant
-from reports.model_card.render import write_card
-from reports.public.facts import Publication, PublicFacts, public_facts
+from reports.model_card.render import CROISSANT, to_croissant, write_card
+from reports.public.facts import Publication, PublicFacts, public_facts, public_verdict
 from reports.public.page import write_public_html
-from reports.public.verdict import public_verdict
-from reports.sections.sweep import is_releasable
+from reports.sections.comparison import is_releasable
 from synth import extras
 from synth.errors import JobError
 from synth.output import whole_file, whole_folder

@@ -93,7 +93,7 @@ def evaluate(
     force: Annotated[bool, opt("Replace the file if it exists.", "--force")] = False,
 ) -> int:
     """Measure synthetic tables against the real one: fidelity, utility, privacy. Each goes by its file's name."""
-    from reports.sections.utility import predicted
+    from reports.sections.quality import predicted
     from synth.output import check_new_file, whole_file
     from understudy.evaluate_external import Offer, measure_offer, unverified
 
@@ -137,7 +137,7 @@ def gate(
 ) -> int:
     """Judge an evaluation by a policy, from its file alone. Exit code: 0 PASS, 1 FAIL, 2 bad input, 3 INCONCLUSIVE."""
     from evaluate.gate.verdict import judge
-    from reports.exports.junit import render_junit
+    from reports.exports import render_junit
     from synth.errors import JobError, nearest
     from synth.output import check_writable, remove_older, whole_file
     from understudy.console import VERDICTS
@@ -253,7 +253,7 @@ def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
 
 
 def _show_verdict(verdict: "Verdict", console: Console) -> None:
-    from evaluate.gate.undecided import sampled
+    from evaluate.gate.finding import sampled
 
     rows = []
     for finding in verdict.findings:

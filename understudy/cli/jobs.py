@@ -140,7 +140,7 @@ def _reasons(plan: "Plan") -> list[str]:
 
 def show(outcome: "RunOutcome", console: Console) -> None:
     from reports.sections.limitations import left_out, on_samples
-    from reports.sections.utility import given_away, predicted
+    from reports.sections.quality import given_away, predicted
     from understudy.budget import release_line
     from understudy.bundle.evidence import REPORT
 
@@ -174,7 +174,7 @@ def show(outcome: "RunOutcome", console: Console) -> None:
 
 
 def _show_candidates(outcome: "RunOutcome", console: Console) -> None:
-    from reports.sections.verdicts import ruling_of
+    from reports.sections.overview import ruling_of
     from synth.dp.statement import guarantee_words
 
     statements = {c.name: c.statement for c in outcome.evaluation.candidates}
@@ -201,7 +201,7 @@ def _show_sweep(outcome: "RunOutcome", console: Console) -> None:
     """A line for every generator at every epsilon: means over seeds, and how many verdicts of which kind."""
     from collections import Counter
 
-    from reports.sections.sweep import sweep_of
+    from reports.sections.comparison import sweep_of
 
     sweep = sweep_of(outcome.evaluation)
     if sweep is None:

@@ -388,7 +388,7 @@ def _chosen(
 def _show(name: str, audit: "Audit", console: Console) -> None:
     from evaluate.audit_result import NO_FAULT
     from evaluate.text import typed_loss
-    from reports.audits import ATTACKED, checks_in_words, cut, power_in_words, scope_in_words
+    from reports.guarantee import ATTACKED, checks_in_words, cut, power_in_words, scope_in_words
 
     claim = typed_loss(audit.epsilon)
     attacks = [(part.what or ATTACKED[audit.attacked], part) for part in audit.parts or (audit,)]

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
+from evaluate.gate.finding import bounded, false_alarms, most_of
 from evaluate.gate.policy import Policy, Rule
-from evaluate.gate.undecided import bounded, false_alarms, most_of
 from evaluate.intervals import clopper_pearson, wilson
 from evaluate.privacy.membership import Scores, true_positive_rate
 from evaluate.privacy.membership_attacks import MOST_ROWS, ROWS_EACH, affordable_targets
 from evaluate.provenance import ComposedClaim
 from evaluate.text import typed_loss
-from reports.exports.csv import runs
+from reports.exports import runs
 from synth.dp.events import GaussianEvent, RandomizedResponseEvent
 from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule, resolve_delta

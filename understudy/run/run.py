@@ -138,7 +138,7 @@ def _join(
     plan: Plan, work: RunWorkspace, sides: Split, prints: Mapping[str, str], clamped: Sequence[str]
 ) -> Evaluation:
     """One evaluation of all candidates, with where it came from; what may not leave a sweep is removed before."""
-    from reports.sections.utility import given_away
+    from reports.sections.quality import given_away
 
     evaluation = joined(plan, work)
     for path in work.result.iterdir():

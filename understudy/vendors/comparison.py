@@ -39,8 +39,8 @@ from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.tables import Real, Tables
 from evaluate.text import MOST_NAMED, listed
-from reports.exports.csv import write_csv
-from reports.sections.utility import given_away
+from reports.exports import write_csv
+from reports.sections.quality import given_away
 from synth.errors import SchemaError
 from synth.output import whole_folder
 from synth.progress import Progress

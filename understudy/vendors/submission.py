@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from evaluate.options import EvaluationOptions
 from evaluate.result import EvaluationError
 from evaluate.sampling import MIN_TRAIN_ROWS, entity_codes
-from reports.exports.csv import runs
+from reports.exports import runs
 from synth.errors import JobError, TableError, nearest
 from synth.row_hash import drawn_order
 from synth.schema import Schema, build_schema

@@ -32,8 +32,16 @@ from evaluate.privacy.audit.bounds import (
     gaussian_mu,
     largest_factor,
 )
-from evaluate.privacy.audit.counts import CountTrials, StandIn, trials_of_counts
-from evaluate.privacy.audit.steps import MOST_STEPS, N_STEP_CANARIES, StepLog, StepTrials, run_of_steps
+from evaluate.privacy.audit.canaries import (
+    MOST_STEPS,
+    N_STEP_CANARIES,
+    CountTrials,
+    StandIn,
+    StepLog,
+    StepTrials,
+    run_of_steps,
+    trials_of_counts,
+)
 from synth import extras
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent, SubsampledGaussianEvent
@@ -44,10 +52,8 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 
 CONFIDENCE = 0.99
-"""Of 10,000 audits of the tightest true claim about one says that it is exceeded; at 95% it would be 25.
-
-Fewer than the confidence alone promises, since both error rates have to come out low at once.
-"""
+"""Of 10,000 audits of the tightest true claim about one says that it is exceeded, as both error rates have to come out
+low at once; at 95% it would be 25."""
 SIZE_SHARE = 0.001
 """Of the error that the confidence leaves, for each size of a noise. That bound errs as often as it says: at 99% one
 sound audit in 100,000."""
@@ -152,16 +158,14 @@ def _shortcuts(generator: PrivateGenerator) -> dict[str, Any]:
 
 
 def _weights(generator: PrivateGenerator, schema: Schema, stand_in: StandIn) -> dict[str, Any]:
-    """A workload by which the stand-in's columns weigh what those of the schema do, as far as it has columns for that.
-    Where noise depends on weights, a fit draws it once for each weight of a pair: two columns of each weight make all
-    of these, if there are two.
-    """
+    """A workload by which the stand-in's columns weigh what those of the schema do, as far as it has columns for it."""
     inmost = unwrapped(generator)
     if "workload" not in type(inmost).model_fields:
         return {}
     workload, focus = getattr(inmost, "workload"), getattr(inmost, "focus")  # noqa: B009
     present = Counter(column_weights(workload, focus, schema).values()).most_common()
     names = stand_in.schema.modeled
+    # A fit draws noise once for each weight of a pair: two columns of each weight make all of these, if there are two.
     weights = [weight for turn in (1, 2) for weight, n_columns in present if n_columns >= turn]
     weights += [present[0][0]] * len(names)
     return {"workload": dict(zip(names, weights, strict=False))}

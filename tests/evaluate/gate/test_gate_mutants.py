@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evaluate.audit_result import Audit
-from evaluate.gate import checks, claim, finding, policy, protection, shift, undecided, verdict
+from evaluate.gate import checks, claim, finding, policy, verdict
 from evaluate.gate.policy import Policy, Rule, Waiver, build_policy, load_policy
 from evaluate.gate.verdict import judge, judge_candidate
 from evaluate.metrics import GATEABLE
@@ -336,14 +336,14 @@ MUTANTS: list[tuple[str, Any, str, str, str, Check]] = [
      some_things_are_never_waived),
     ("any waiver is taken", policy, "_fault_of", "if waiver.policy not in known:", 'return ""\n    if False:',
      a_waiver_that_never_counts_is_refused),
-    ("the claim bounds half as much", undecided, "most_of", "limit.area if", "0.5 + (limit.area - 0.5) / 2 if", PROOF),
+    ("the claim bounds half as much", finding, "most_of", "limit.area if", "0.5 + (limit.area - 0.5) / 2 if", PROOF),
     ("a proof outweighs what was measured", finding, "_proved", 'or finding.outcome == "FAIL" or', "or", PROOF),
     ("a contradiction is not seen", finding, "_contradicts", "estimate.low > most", "False", PROOF),
     ("a proof needs no rule that it keeps", finding, "_proved", "not finding.rule.keeps(most)", "False", PROOF),
     ("what broke down is proved", finding, "finding_of", "limit is None or broke", "limit is None", PROOF),
-    ("a void claim proves", protection, "_stands", "claims.counted.private and", "", STANDS),
-    ("a disputed claim proves", protection, "_stands", "not claims.counted.disputed and", "", STANDS),
-    ("whoever claims is believed", protection, "_stands", "and made_here(evaluation)", "", STANDS),
+    ("a void claim proves", claim, "_stands", "claims.counted.private and", "", STANDS),
+    ("a disputed claim proves", claim, "_stands", "not claims.counted.disputed and", "", STANDS),
+    ("whoever claims is believed", claim, "_stands", "and made_here(evaluation)", "", STANDS),
     ("audits dispute nothing", claim, "disproved", "return audit is not None", "return False and audit is not None",
      STANDS),
     ("a void claim passes", finding, "_of_statement", "not (stated.private and counted.private)", "False", STANDS),
@@ -364,15 +364,15 @@ MUTANTS: list[tuple[str, Any, str, str, str, Check]] = [
      nothing_passes_on_use_alone),
     ("nobody looks at unjudged columns", Policy, "all_rules", "(*(rule for rule in ALWAYS if rule.measure not in "
      "written), *self.rules)", "self.rules", nothing_passes_on_use_alone),
-    ("a shift is no matter", shift, "questioned", "not shift.differs and", "True or", POPULATION),
-    ("swapped sides are no matter", shift, "_turned_round", "< LARGEST", "< 0", POPULATION),
+    ("a shift is no matter", verdict, "questioned", "not shift.differs and", "True or", POPULATION),
+    ("swapped sides are no matter", verdict, "_turned_round", "< LARGEST", "< 0", POPULATION),
     ("names are free", policy, "check_name", "alike in shipped()", "False",
      nobody_takes_the_name_of_a_policy_that_ships),
     ("names are told apart by case", policy, "check_name", ".casefold()", "",
      nobody_takes_the_name_of_a_policy_that_ships),
-    ("every table has all rows", undecided, "_lacking", "counted.real_rows(n, n_needed, real) < n_rows", "True", STUCK),
-    ("no table has more rows", undecided, "_lacking", "counted.real_rows(n, n_needed, real) < n_rows", "False", STUCK),
-    ("twice the epsilon proves it", undecided, "_down", "return round(", "return round(2 * ", STUCK),
+    ("every table has all rows", finding, "_lacking", "counted.real_rows(n, n_needed, real) < n_rows", "True", STUCK),
+    ("no table has more rows", finding, "_lacking", "counted.real_rows(n, n_needed, real) < n_rows", "False", STUCK),
+    ("twice the epsilon proves it", finding, "_down", "return round(", "return round(2 * ", STUCK),
     ("what fails is said to be open", verdict.Verdict, "reason", 'self.verdict != "INCONCLUSIVE" or', "", STUCK),
 ]  # fmt: skip
 CHECKS = list(dict.fromkeys(check for *_, check in MUTANTS))
@@ -388,11 +388,11 @@ def test_the_gate_as_it_is_passes(check: Check) -> None:
 )
 def test_a_fault_of_the_gate_is_caught(owner, name, old, new, check, monkeypatch):
     plant(monkeypatch, owner, name, old, new)
-    undecided.proving_epsilons.cache_clear()
+    finding.proving_epsilons.cache_clear()
     try:
         with pytest.raises((AssertionError, pytest.fail.Exception)) as caught:
             check()
     finally:
-        undecided.proving_epsilons.cache_clear()
+        finding.proving_epsilons.cache_clear()
     # Caught by the check, that is: a mutant that only breaks the program proves nothing about it.
     assert isinstance(caught.value, pytest.fail.Exception) or str(caught.traceback[-1].path) == __file__

@@ -23,7 +23,7 @@ from synth.errors import JobError
 from tests.evaluations import ABSENT, evaluation_of, stated
 
 SHIPPED = Path(__file__).parents[3] / "evaluate" / "policies"
-NAMES = ("internal", "partner", "public")
+NAMES = ("internal", "partner", "public")  # from the loosest to the strictest
 AUC, VALID, AUDIT = "privacy.membership.auc", "validity.rows", "privacy.audit.excess"
 RARE = "privacy.membership.tpr_at_0.001"
 DESCRIBES = next(name for name, number in CATALOG.items() if not number.gateable)

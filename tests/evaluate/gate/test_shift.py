@@ -10,9 +10,8 @@ from scipy import special, stats
 
 from evaluate.fidelity.two_samples import _chi_square, _twins, counted, shift_of
 from evaluate.gate.finding import finding_of
-from evaluate.gate.policy import Policy, Rule, load_policy
-from evaluate.gate.shift import rests_on_holdout
-from evaluate.gate.verdict import judge_candidate
+from evaluate.gate.policy import Policy, Rule, load_policy, shipped
+from evaluate.gate.verdict import judge_candidate, rests_on_holdout
 from evaluate.metrics import GATEABLE
 from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, MOST_UNSEEN, RealFacts, Shift
 from evaluate.result import Candidate, Estimate
@@ -166,7 +165,7 @@ def test_chances_of_twins_hold_in_strata_of_any_size_and_a_cleared_holdout_is_se
 
 
 def test_what_is_too_small_to_matter_breaks_no_limit_of_a_shipped_policy() -> None:
-    rules = [rule for name in ("internal", "partner", "public") for rule in load_policy(name).rules]
+    rules = [rule for name in shipped() for rule in load_policy(name).rules]
     limits = {rate: min(rule.limit for rule in rules if rule.measure == f"privacy.membership.tpr_at_{rate}")
               for rate in (0.01, 0.001)}  # fmt: skip
     for rate, limit in limits.items():

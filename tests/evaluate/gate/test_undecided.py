@@ -7,9 +7,18 @@ import pytest
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.estimate import NO_HOLDOUT, UNASKED
 from evaluate.fidelity import detection
-from evaluate.gate.finding import Finding, finding_of
+from evaluate.gate.finding import (
+    CANNOT,
+    DELTA,
+    SAMPLED,
+    UNSEARCHED,
+    Finding,
+    finding_of,
+    most_of,
+    proving_epsilons,
+    ways_out,
+)
 from evaluate.gate.policy import Rule
-from evaluate.gate.undecided import CANNOT, DELTA, SAMPLED, UNSEARCHED, most_of, proving_epsilons, ways_out
 from evaluate.metrics import CATALOG, COMPARED, GATEABLE, KEPT, TEST, THREE, UNJUDGED
 from evaluate.result import Candidate, Estimate, Failure
 from evaluate.tables import N_ROWS

@@ -19,7 +19,7 @@ from tests.planting import plant
 
 N = 700
 COPIES, PARTS, MEMBERSHIP = "privacy.copies", "privacy.copied_parts", "privacy.membership"
-ADVANTAGES = ("privacy.linkability", "privacy.inference", "privacy.reconstruction")
+LINKED, INFERRED, RECONSTRUCTED = "privacy.linkability", "privacy.inference", "privacy.reconstruction"
 PEOPLE, HELD_OUT, AUC, TPR = (
     "privacy.copies.people", "privacy.copies.holdout", "privacy.membership.auc", "privacy.membership.tpr_at_0.01",
 )  # fmt: skip
@@ -111,11 +111,18 @@ def an_attack_on_fresh_rows_is_a_coin() -> None:
     assert score.n_above(1) == 0 and membership.area([score])[0] == 0.5
 
 
+def only_members_lose(name: str) -> None:
+    near, fresh = (found(offered, name)[name] for offered in (leaked(1.0, noise=0.0013), rows(N, 3)))
+    assert near.interval[0] > 0.05
+    assert fresh.interval[0] <= 0 < fresh.interval[1]
+
+
+def links_of_members_alone_are_found() -> None:
+    only_members_lose(LINKED)
+
+
 def secrets_of_members_alone_are_found() -> None:
-    near, fresh = (found(offered, *ADVANTAGES) for offered in (leaked(1.0, noise=0.0013), rows(N, 3)))
-    for name in ADVANTAGES:
-        assert near[name].interval[0] > 0.05, name
-        assert fresh[name].interval[0] <= 0 < fresh[name].interval[1], name
+    only_members_lose(INFERRED)
     columns = [experiment.Experiment(hits, np.zeros(99)).estimate("", note="") for hits in (np.ones(99), np.zeros(99))]
     assert experiment.standing_out(columns) == 0
 
@@ -151,7 +158,7 @@ MUTANTS: list[tuple[str, Any, str, str, str, Callable[[], None]]] = [
     ("the weakest attack is taken", membership, "_best", "max(merits", "min(merits", members_are_told_from_outsiders),
     ("members and outsiders are exchanged where parts are linked", linkability, "measure",
      "linked[:n_members], linked[n_members:]", "linked[n_members:], linked[:n_members]",
-     secrets_of_members_alone_are_found),
+     links_of_members_alone_are_found),
     ("success on outsiders is no matter", experiment.Experiment, "rates", "(self.attack, self.control)",
      "(self.attack, 0 * self.control)", secrets_of_members_alone_are_found),
     ("the advantage is turned round", experiment.Experiment, "advantage", "*self.rates(n_comparisons)",
@@ -159,9 +166,13 @@ MUTANTS: list[tuple[str, Any, str, str, str, Callable[[], None]]] = [
     ("the least of all columns is taken", experiment, "standing_out", "max(range", "min(range",
      secrets_of_members_alone_are_found),
     ("both parts lead anywhere", linkability, "measure", "rows[0] == rows[1]", "rows[0] >= 0",
-     secrets_of_members_alone_are_found),
+     links_of_members_alone_are_found),
 ]  # fmt: skip
 CHECKS = list(dict.fromkeys(check for *_, check in MUTANTS))
+
+
+def test_records_of_members_alone_are_reconstructed() -> None:
+    only_members_lose(RECONSTRUCTED)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -2,7 +2,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -11,6 +11,7 @@ from evaluate.privacy.coincidence import CERTAIN, Alone, Coincidences, chance_of
 HITS = st.integers(0, 400)
 
 
+@settings(max_examples=40)
 @given(HITS, HITS, st.integers(400, 5000), st.integers(400, 5000))
 def test_the_lower_end_is_above_zero_where_the_exact_binomial_test_is_certain(train, holdout, n_train, n_holdout):
     value, low, high = Coincidences(train, holdout, n_train, n_holdout).copied()

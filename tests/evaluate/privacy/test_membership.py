@@ -9,11 +9,12 @@ from scipy import special
 from sklearn.metrics import roc_auc_score
 
 from evaluate.privacy import membership
+from evaluate.privacy.attribute_inference import widths_of
+from evaluate.privacy.coincidence import ScoreTail
 from evaluate.privacy.experiment import detectable_auc, detectable_rate
-from evaluate.privacy.match_scores import match_counts, widths_of
 from evaluate.privacy.membership import Scores, area, true_positive_rate
 from evaluate.privacy.membership_attacks import ATTACKS, scored
-from evaluate.privacy.score_tail import ScoreTail
+from evaluate.privacy.shadow_models import match_counts
 from evaluate.tables import Tables
 from synth.schema import Schema, build_schema
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.exports.csv import safe
+from reports.exports import safe
 from synth.errors import JobError, TableError
 from synth.schema import Schema, build_schema
 from synth.table.text_files import SizeLimits

@@ -9,7 +9,7 @@ a row are taken together. A shared content counts once, by how few of the attack
 logarithm of how many pairs of rows were tried is taken off. The score of a target is that of the best look and
 synthetic history, so that a copy of one history stands out among any number of honest ones.
 
-Scores of held-out people say what chance comes to with this synthetic table (`evaluate.privacy.score_tail`). A person
+Scores of held-out people say what chance comes to with this synthetic table (`ScoreTail`). A person
 is copied where this leaves less than `CERTAIN` for all people of train together (Bonferroni). The scores are also a
 membership attack, which looks at all rows of a target together.
 """
@@ -24,10 +24,8 @@ from scipy import sparse
 
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import COPIED_PEOPLE, Metric
-from evaluate.privacy.coincidence import CERTAIN
-from evaluate.privacy.exact import Exact, exact_of
+from evaluate.privacy.coincidence import CERTAIN, LEAST_CONTROLS, Exact, ScoreTail, exact_of
 from evaluate.privacy.membership_attacks import TargetNeighborhoods
-from evaluate.privacy.score_tail import LEAST_CONTROLS, ScoreTail
 from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables

@@ -7,7 +7,7 @@ from typing import Any
 from evaluate.result import UNASKED, Candidate, Estimate
 from evaluate.text import finite, number
 from reports.glossary import entry
-from reports.sections.extra import ExtraSection, WeakSpot
+from reports.sections.quality import ExtraSection, WeakSpot
 from synth.schema import Schema
 
 FAMILY = "histories."

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from evaluate.gate.spoiled_cases import SpoiledCase
+from evaluate.gate.checks import SpoiledCase
 from evaluate.intervals import N_GROUPS
 from evaluate.sampling import Side, side_seed
 from evaluate.tables import Real, Tables

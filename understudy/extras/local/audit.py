@@ -27,7 +27,7 @@ from scipy import stats
 
 from evaluate.audit_result import Audit, AuditCheck
 from evaluate.intervals import clopper_pearson
-from evaluate.privacy.audit.counts import EXCESS, IDENTIFIER
+from evaluate.privacy.audit.canaries import EXCESS, IDENTIFIER
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import SystemNoise, system_words
 from synth.progress import Progress

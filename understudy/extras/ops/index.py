@@ -19,8 +19,8 @@ from evaluate.gate.claim import claims_of
 from evaluate.result import Candidate, Evaluation
 from evaluate.result_io import evaluation_from
 from reports.glossary import entry
+from reports.guarantee import standing_of
 from reports.html import environment, inlined, page_style
-from reports.standing import standing_of
 from synth.errors import JobError, OutputError, UnderstudyError
 from synth.output import check_writable, whole_file
 from synth.progress import Progress, quiet

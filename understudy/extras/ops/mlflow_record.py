@@ -25,8 +25,8 @@ from evaluate.gate.claim import Claims, claims_of
 from evaluate.metrics import CATALOG
 from evaluate.result import NOTICE, Candidate
 from reports import render_html
-from reports.exports.summary import SUMMARY
-from reports.sections.privacy_budget import noise_multiplier
+from reports.exports import SUMMARY
+from reports.guarantee import noise_multiplier
 from synth.extras import VERSION, missing_extra
 from understudy.bundle.evidence import CARDS, EVALUATION, JUNIT, PUBLIC_MARKDOWN, PUBLIC_YAML, REPORT, VERDICT, Delivery
 from understudy.bundle.manifest import TO_HAND_ON

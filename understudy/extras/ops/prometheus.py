@@ -14,7 +14,7 @@ from evaluate.gate.claim import disproved, made_here
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CLIPPED
 from evaluate.result import Evaluation
-from reports.sections.privacy_budget import noise_multiplier
+from reports.guarantee import noise_multiplier
 from synth.output import whole_file
 from understudy.bundle.evidence import Delivery
 

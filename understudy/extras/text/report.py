@@ -8,7 +8,7 @@ from typing import Any
 
 from evaluate.result import UNASKED, Candidate
 from reports.glossary import entry
-from reports.sections.extra import ExtraSection
+from reports.sections.quality import ExtraSection
 from synth.schema import Schema
 
 MOST_SENTENCES = 10

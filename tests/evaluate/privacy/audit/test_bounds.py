@@ -11,6 +11,7 @@ from scipy import optimize, stats
 from evaluate.intervals import clopper_pearson
 from evaluate.privacy.audit.bounds import (
     MOST_EPSILON,
+    Residuals,
     allows,
     best_of_run,
     epsilon_of_less,
@@ -20,7 +21,6 @@ from evaluate.privacy.audit.bounds import (
     one_run_epsilon,
     one_run_p_value,
 )
-from evaluate.privacy.audit.power import Residuals
 from evaluate.privacy.audit.white_box import of_noise_in_steps
 from synth.dp.accounting import epsilon_pld
 from synth.dp.events import GaussianEvent, SubsampledGaussianEvent
@@ -120,7 +120,7 @@ CLAIMS = {
 @pytest.mark.parametrize("mu", [0.3, 1.0, 3.0])
 def test_one_step_of_everyone_is_the_gaussian_mechanism(mu: float) -> None:
     event = steps(1 / mu)
-    for threshold in (mu / 2, mu, -0.5):
+    for threshold in (mu / 2, mu):
         rates = float(stats.norm.sf(threshold)), float(stats.norm.cdf(threshold - mu))
         assert allows(event, 0.97, rates)
         assert not allows(event, 1.03, rates)

@@ -12,7 +12,7 @@ from scipy import stats
 from evaluate.audit_result import EXCEEDS, NO_FAULT, OUTSIDE, TOO_WEAK, Audit, AuditError, in_ten
 from evaluate.intervals import clopper_pearson
 from evaluate.privacy.audit.bounds import gaussian_epsilon
-from evaluate.privacy.audit.counts import (
+from evaluate.privacy.audit.canaries import (
     N_CANARIES,
     CountTrials,
     GaussianRelease,
@@ -33,7 +33,7 @@ from synth.schema import Schema, build_schema
 from tests.evaluations import conclude
 
 EVENT = GaussianEvent("counts", 1.0)
-MANY_FITS, MANY_CANARIES = 80, 48
+MANY_FITS, MANY_CANARIES = 40, 96
 """Noise has no seed: with so many trials half the noise is missed far less often than once in a thousand audits."""
 _release, _gaussian, _counted = mechanisms.release, SystemNoise.gaussian, SpooledTable._counted
 
@@ -82,7 +82,7 @@ def often(name: str, schema: Schema, monkeypatch: pytest.MonkeyPatch, share: flo
 
 def test_a_contribution_bound_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private_fit, "bound_contributions", lambda rows, schema, in_order: rows)
-    assert audit(generator("mst", n_iterations=1), schema_of(3), n_fits=10, time_limit_s=None).verdict == EXCEEDS
+    assert audit(generator("mst", n_iterations=1), schema_of(3), n_fits=2, time_limit_s=None).verdict == EXCEEDS
 
 
 @pytest.mark.statistical
@@ -198,7 +198,7 @@ def test_pairs_of_every_weight_are_audited_where_their_noise_follows_from_it() -
     schema = build_schema({"status": "declared", "n_units": 1_000, "target": "a", "columns": columns})
     weighed = registry.generator("latent_class", epsilon=1.0, rounds=3, workload={"b": 16.0})
     assert isinstance(weighed, PrivateGenerator)
-    result, stated = audit(weighed, schema, n_fits=2), weighed.schedule(schema)
+    result, stated = audit(weighed, schema, n_fits=1), weighed.schedule(schema)
     assert stated is not None
     counted = [event.what for event in stated.events if isinstance(event, GaussianEvent)]
     assert list(result.covered) == counted

@@ -12,13 +12,11 @@ from evaluate.gate.verdict import judge
 from evaluate.result import Estimate, Evaluation
 from evaluate.tables import Real
 from reports import compose
-from reports.exports.junit import render_junit
-from reports.exports.summary import to_summary
+from reports.exports import render_junit, to_summary
 from reports.model_card.card import internal_card, public_card
 from reports.model_card.render import to_markdown
-from reports.public.facts import public_facts
+from reports.public.facts import public_facts, public_verdict
 from reports.public.page import render_public
-from reports.public.verdict import public_verdict
 from tests.extras.text.evaluation.spoiled import dealt
 from tests.reports.test_model_card import FACTS
 from tests.text_tables import TEXT, complaint_schema, complaints

@@ -30,9 +30,8 @@ import pandas as pd
 
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import COPIED_PEOPLE, SYNTHETIC, Metric
-from evaluate.privacy.coincidence import CERTAIN, Alone, Coincidences
+from evaluate.privacy.coincidence import CERTAIN, LEAST_CONTROLS, Alone, Coincidences, ScoreTail
 from evaluate.privacy.pii import N_PHONE, likeness, too_many
-from evaluate.privacy.score_tail import LEAST_CONTROLS, ScoreTail
 from evaluate.result import Estimate, Failure
 from evaluate.result_io import Count, FigurePart
 from evaluate.sampling import entity_codes

@@ -1,13 +1,18 @@
-"""A sweep in the report: each metric along epsilon, averaged over seeds, with its scatter, and what all of it promises.
+"""Several tables beside each other: a sweep along epsilon, and the ranking of vendors.
 
-The error bars are Student's 95% interval of the mean over seeds: how much the generator's own chance moves a number.
-They do not hold the chance of the real sample, which the interval of each single estimate does.
+Error bars of a sweep are Student's 95% interval of the mean over seeds: how much the generator's own chance moves a
+number. They do not hold the chance of the real sample, which the interval of each single estimate does.
+
+What stands in a ranking came from vendors: every name is text. Letters of groups rest on differences between tables.
+Values that lie far apart may share one where the interval of either is wide. So a page shows both.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
+from evaluate.comparison import PairResult, PicturePoint, Rank, VendorRanking, VendorResult
 from evaluate.metrics import Metric
 from evaluate.result import Candidate, Estimate, Evaluation
 from reports.glossary import better, entry
@@ -91,9 +96,7 @@ class Sweep:
 
 
 def sweep_of(evaluation: Evaluation, shown: Sequence[Candidate] = ()) -> Sweep | None:
-    """The sweep that an evaluation is of; none where it is of none. `evaluation`: *Sensitive*: it was measured on real
-    rows.
-    """
+    """*Sensitive*. The sweep that an evaluation is of; none where it is of none."""
     swept, points = evaluation.provenance.sweep, sweep_points(evaluation)
     if swept is None or not points:
         return None
@@ -145,10 +148,9 @@ def shown_in_full(evaluation: Evaluation, release: str | None) -> tuple[Candidat
 
 
 def by_setting(points: Iterable[SweepPoint]) -> dict[Setting, list[SweepPoint]]:
-    groups: dict[Setting, list[SweepPoint]] = {}
-    for point in points:
-        groups.setdefault((point.generator, point.epsilon), []).append(point)
-    return groups
+    """The points of each generator at each epsilon, of points in the order of `sweep_points`."""
+    groups = groupby(points, key=lambda point: (point.generator, point.epsilon))
+    return {setting: list(group) for setting, group in groups}
 
 
 def mean_of(values: Sequence[float]) -> Mean:
@@ -201,3 +203,105 @@ def _panel(measure: str, groups: dict[Setting, list[SweepPoint]]) -> Panel | Non
         epsilons=tuple(sorted({epsilon for _, epsilon in groups}, key=_rank)),
         curves=tuple(Curve(generator, tuple(means)) for generator, means in dots.items()),
     )
+
+
+STANDINGS = {
+    "ranked": "ranked", "incomplete": "columns missing", "disqualified": "disqualified",
+    "not evaluated": "not evaluated",
+}  # fmt: skip
+MOST_DIFFERENCES = 60  # Pairs that are listed on the page; the file has all
+
+
+@dataclass(frozen=True)
+class Mark:
+    name: str
+    utility: float
+    low: float
+    high: float
+    exposure: float
+    best: bool
+    barred: bool
+
+    @property
+    def standing(self) -> str:
+        """The meaning of its shape, in words."""
+        if self.barred:
+            return "disqualified"
+        return "beaten by none" if self.best else "not on the frontier"
+
+
+@dataclass(frozen=True)
+class VendorRow:
+    """One vendor with its rank; `None` where it has none."""
+
+    vendor: VendorResult
+    rank: Rank | None
+
+    @property
+    def name(self) -> str:
+        return self.vendor.name
+
+    @property
+    def words(self) -> str:
+        return STANDINGS[self.vendor.standing]
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(named(rule.name) for rule in self.vendor.evidence))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A comparison as the page reads it, with the interval of each figure by its name and the table's."""
+
+    comparison: VendorRanking
+    rows: tuple[VendorRow, ...]
+    differences: tuple[PairResult, ...]
+    marks: tuple[Mark, ...]
+    titles: tuple[str, str]
+    intervals: dict[tuple[str, str], Estimate]
+
+    @property
+    def ranked(self) -> tuple[VendorRow, ...]:
+        return tuple(row for row in self.rows if row.vendor.standing == "ranked")
+
+    @property
+    def reference(self) -> float | None:
+        return None if self.comparison.picture is None else self.comparison.picture.reference
+
+
+def ranking_of(evaluation: Evaluation) -> Ranking | None:
+    """`None` where nothing was compared."""
+    comparison = evaluation.ranking
+    if comparison is None:
+        return None
+    order, picture, standings = comparison.order, comparison.picture, list(STANDINGS)
+    ranks = {rank.name: rank for rank in order.order}
+    rows = [VendorRow(vendor, ranks.get(vendor.name)) for vendor in comparison.vendors]
+    rows.sort(key=lambda row: (standings.index(row.vendor.standing), row.rank.place if row.rank else 0))
+    differences = sorted(
+        order.comparisons, key=lambda pair: (not pair.better, 1.0 if pair.p_adjusted is None else pair.p_adjusted)
+    )
+    intervals = {
+        (figure.figure, candidate.name): estimate
+        for figure in order.figures
+        for candidate in evaluation.candidates
+        if isinstance(estimate := candidate.find(figure.figure), Estimate) and estimate.low is not None
+    }
+    marks: tuple[Mark, ...] = ()
+    titles = ("", "")
+    if picture is not None:
+        marks = tuple(map(_mark, picture.points))
+        titles = (entry(picture.utility).title, f"{entry(picture.exposure).title}, upper end")
+    return Ranking(comparison, tuple(rows), tuple(differences[:MOST_DIFFERENCES]), marks, titles, intervals)
+
+
+def _mark(point: PicturePoint) -> Mark:
+    low, high = (point.utility if end is None else end for end in (point.utility_low, point.utility_high))
+    barred = point.standing == "disqualified"
+    return Mark(point.name, point.utility, low, high, point.exposure, point.best and not barred, barred)
+
+
+def named(name: str) -> str:
+    """The title of a measure, or what a comparison calls what it measures for itself alone."""
+    return f"{name[:1].upper()}{name[1:]}" if " " in name else entry(name).title

@@ -1,1 +1,0 @@
-"""Exports of an evaluation in formats of others: CSV, JUnit XML, Markdown."""
