@@ -10,8 +10,7 @@ import torch
 
 from synth.errors import ModelError
 from synth.progress import quiet
-from understudy.extras.arn.network import UNDRAWN, AutoregressiveNetwork, Order, draw
-from understudy.extras.arn.training import ArnSpec, fit_network
+from understudy.extras.arn.network import UNDRAWN, ArnSpec, AutoregressiveNetwork, Order, draw, fit_network
 
 CPU = torch.device("cpu")
 SIZES, LEADERS = (3, 4, 2, 5), (None, None, 1, None)

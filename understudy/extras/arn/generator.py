@@ -63,7 +63,7 @@ class Arn(AutoregressiveGenerator):
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress) -> "ArnDistribution":
         from synth.neural.training import device_of
-        from understudy.extras.arn.training import ArnSpec, fit_network
+        from understudy.extras.arn.network import ArnSpec, fit_network
 
         layout = NetworkColumns(learned.discretizer, learned.order, N_LEVELS)
         codes = layout.of_rows(learned.rows)
