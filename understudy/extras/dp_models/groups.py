@@ -30,7 +30,7 @@ from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, ceil_sqrt, gaussian_of_rho
 from synth.dp.mechanisms import InjectedNoise
 from synth.dp.schedule import Schedule, calibrate
-from understudy.extras.dp_models.comparison import MAX_UNITS, N_RUNS, lead, metric, repeated
+from understudy.extras.dp_models.regression import MAX_UNITS, N_RUNS, lead, metric, repeated
 
 N_SMALL = 64  # Groups of the first rounds
 N_FIRST, N_LAST = 2, 2  # Rounds with so many groups, and then with `N_CENTERS`
