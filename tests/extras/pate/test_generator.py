@@ -21,8 +21,7 @@ from synth.transforms.layout import Layout
 from tests.synth.generators import test_contract
 from tests.synth.generators.test_nothing_but_noise import differences, held
 from understudy.extras.pate.generator import VOTES, PateGan
-from understudy.extras.pate.teachers import Teachers
-from understudy.extras.pate.training import train
+from understudy.extras.pate.teachers import Teachers, train
 
 COLUMNS: dict[str, Any] = {
     "x": {"kind": "categorical", "categories": ["a", "b", "c"]},
@@ -112,7 +111,7 @@ def test_what_reaches_student_or_generator_without_noise_is_caught(
     monkeypatch.setattr("synth.neural.sampling.N_MATCHED_ROWS", 200)
     frames = {what: held(True)[what] for what in ("plain", "odd")}
     for name, planted in (("sound", train), ("faulty", fault)):
-        monkeypatch.setattr("understudy.extras.pate.training.train", planted)
+        monkeypatch.setattr("understudy.extras.pate.teachers.train", planted)
         (tmp_path / name).mkdir()
         different = differences("pategan", True, frames, tmp_path / name)
         assert (different != []) == (name == "faulty"), name

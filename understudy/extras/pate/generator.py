@@ -120,8 +120,7 @@ class PateGan(PrivateGenerator):
         from synth.neural.released import released_shares
         from synth.neural.sampling import CtganNetwork, match_one_way
         from synth.neural.training import seeded
-        from understudy.extras.pate.teachers import Teachers
-        from understudy.extras.pate.training import train
+        from understudy.extras.pate.teachers import Teachers, train
 
         rng = fit.rng
         fit.progress("encoding", None)

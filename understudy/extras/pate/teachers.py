@@ -21,12 +21,18 @@ that are discriminators; Gretton et al. 2012, section 2.3, for means of similari
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from synth.neural.dp_ctgan import PrivateCtganSpec, ReleasedGenerator, rate_share
+from synth.neural.networks import GeneratorNetwork, Spans
+from synth.neural.released import released_shares
 from synth.transforms.layout import Layout
 
 CHUNK_ROWS = 8_192  # rows that are compared at a time
@@ -140,3 +146,92 @@ class Similarity:
             total += agreement
             squares += agreement * agreement
         return (total * total - squares) // 2
+
+
+if TYPE_CHECKING:
+    from understudy.extras.pate.generator import PateGan
+
+N_COMPARED = 448  # generated rows of a round that teachers hold against real ones, beside those that they vote on
+WARM_STEPS, WARM_ROUNDS = 150, 4
+"""Steps of the generator before the first round, toward the released marginals alone: at most, and at most as many as
+so many rounds have."""
+SIGNAL = 0.1
+"""Standard deviation of the share of votes that a pair of codes is taken to explain, before anything is known."""
+LEAST_NOISE = 0.03  # standard deviation of the share of votes that pairs of codes do not explain, beside the noise
+KEPT = 0.8  # the share of a round's weight that the next round leaves it
+SCORE_WEIGHT = 5.0  # of the student's scores in the generator's loss
+
+Release = Callable[[NDArray[np.int64]], NDArray[np.int64]]
+"""Noisy counts in place of exact ones, of which a budget has charged the release."""
+
+
+class Student:
+    """Weights on pairs of codes, by ridge regression of the shares of votes that generated rows got.
+
+    Older rounds weigh less: their rows were held against those of an older generator.
+    """
+
+    def __init__(self, spans: Spans, noise: float, rounds_kept: int = 6) -> None:
+        self._rounds_kept = rounds_kept
+        self._spans, self._variance = spans, noise**2 + LEAST_NOISE**2
+        self._n_pairs = max(len(spans.offsets) * (len(spans.offsets) - 1) / 2, 1.0)
+        self._rounds: list[tuple[Tensor, Tensor]] = []
+        self._other_span = (spans.span_of[:, None] != spans.span_of[None, :]).float()
+        self.weights = torch.zeros(spans.n_codes, spans.n_codes)
+
+    def learn(self, codes: Tensor, shares: Tensor) -> None:
+        """Learn from one more round.
+        `codes`: of generated rows, int64 of shape (n, n_spans).
+        `shares`: noisy share of teachers that took each for a real row, shape (n,).
+        """
+        self._rounds = [*self._rounds, (self._spans.one_hot(codes), (shares - shares.mean()).float())]
+        self._rounds = self._rounds[-self._rounds_kept :]
+        rows, labels = (torch.cat(parts) for parts in zip(*self._rounds, strict=True))
+        n_rounds = len(self._rounds)
+        sizes = torch.tensor([len(of_round) for _, of_round in self._rounds])
+        variance = (self._variance / KEPT ** torch.arange(n_rounds - 1.0, -1.0, -1.0)).repeat_interleave(sizes)
+        agreeing = rows @ rows.T
+        alike = SIGNAL**2 * agreeing * (agreeing - 1) / 2 / self._n_pairs
+        factor = torch.linalg.cholesky(alike + torch.diag(variance))
+        dual = torch.cholesky_solve(labels[:, None], factor).squeeze(1)
+        pairs = SIGNAL**2 * (rows * dual[:, None]).T @ rows / self._n_pairs
+        self.weights = pairs / 2 * self._other_span
+
+    def scores(self, fakes: Tensor) -> Tensor:
+        """Of relaxed rows, shape (n,), as the generator's loss takes them."""
+        return SCORE_WEIGHT * ((fakes @ self.weights) * fakes).sum(1)
+
+
+def train(
+    spec: "PateGan",
+    teachers: Teachers,
+    layout: Layout,
+    one_way: Sequence[NDArray[np.floating]],
+    release: Release,
+    sigma: float,
+    tell: Callable[[int], None],
+) -> GeneratorNetwork:
+    """The average of the generators on the way, to sample from.
+    `teachers`: *Sensitive*. They are asked for counts of votes, and for nothing else.
+    """
+    settings = PrivateCtganSpec(
+        d_latent=spec.d_latent, generator_widths=spec.generator_widths, generator_rate=spec.learning_rate
+    )
+    n_labels = spec.labels_per_round
+    maker = ReleasedGenerator(settings, layout, one_way, n_labels + N_COMPARED, torch.device("cpu"))
+    similarity = Similarity(released_shares(one_way, layout).numpy(), layout)
+    student = Student(maker.spans, sigma / teachers.n_teachers, spec.rounds_kept)
+    n_steps = spec.rounds * spec.generator_steps
+    for _ in range(min(WARM_STEPS, WARM_ROUNDS * spec.generator_steps)):
+        maker.step(student.scores)
+    for done in range(spec.rounds):
+        rows = maker.rows()
+        shown, compared = rows[:n_labels], rows[n_labels:]
+        noisy = release(teachers.votes(shown.numpy(), compared.numpy(), similarity))
+        student.learn(shown, torch.from_numpy(noisy / teachers.n_teachers))
+        for step in range(spec.generator_steps):
+            maker.set_rate(rate_share(done * spec.generator_steps + step, n_steps))
+            maker.step(student.scores)
+        tell(done + 1)
+    average: GeneratorNetwork = maker.average
+    return average
