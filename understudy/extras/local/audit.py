@@ -34,8 +34,7 @@ from synth.progress import Progress
 from synth.schema import Schema, build_schema
 from understudy.extras.local.generator import Local
 from understudy.extras.local.oracles import NO_ANSWER, DirectEncoding, Oracle
-from understudy.extras.local.reports import ReportCounts
-from understudy.extras.local.survey import ANSWERS, Survey
+from understudy.extras.local.survey import ANSWERS, ReportCounts, Survey
 
 OUTSIDE = (  # no audit of a local claim looks at these
     "what only the real table would bring out",

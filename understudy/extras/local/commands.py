@@ -104,7 +104,7 @@ def randomize(  # noqa: PLR0913 - options of the command line
     """
     from synth.output import whole_folder
     from synth.table import read_table
-    from understudy.extras.local.reports import write
+    from understudy.extras.local.survey import write
 
     console, asked = console_of(ctx), _planned(schema, epsilon, pairs, answers, bins)
     with whole_folder(out) as folder, console.stage("randomize"):
@@ -120,7 +120,7 @@ def _collect(reports: Path, out: Path, console: "Console") -> int:
     import numpy as np
 
     from synth.output import check_new_folder
-    from understudy.extras.local import reports as files
+    from understudy.extras.local import survey as files
     from understudy.extras.local.generator import Local
 
     check_new_folder(out)

@@ -29,8 +29,7 @@ from synth.marginals.junction_tree import pieces
 from synth.marginals.measurement import MEAN_ABSOLUTE
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from understudy.extras.local.reports import ReportCounts
-from understudy.extras.local.survey import Survey, public_bins, questions_of, require_askable
+from understudy.extras.local.survey import ReportCounts, Survey, public_bins, questions_of, require_askable
 
 EXACT_SIGMA = 0.5  # standard deviation, in rows, that counts without noise are taken to have
 BLURRED = 0.1  # Half a 95% interval of a share beyond this is called wide
