@@ -117,7 +117,7 @@ def join(  # noqa: PLR0913 - options of the command line
         make_site_files(key.parent, key.stem)
         console.say(f"Public key, to send to the server: {key.with_suffix('.pub')}")
     _check_files(ca, key)
-    from understudy.extras.sites.joining import serve_site
+    from understudy.extras.sites.flower import serve_site
 
     part = Participant(site, read_sites_job(job), find_table(table), out, ledger_url(ledger))
 
