@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from understudy.extras.sites import flower
-from understudy.extras.sites.credentials import make_server_files, make_site_files
+from understudy.extras.sites.channel import make_server_files, make_site_files
 from understudy.extras.sites.flower import FlowerChannel, serve_site
 
 SITES = ("north", "south", "west")

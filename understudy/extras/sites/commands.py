@@ -61,8 +61,7 @@ def server(  # noqa: PLR0913 - options of the command line
     The server reads no row. It sees sums of all sites, and each site's verdict.
     """
     from synth.output import check_new_folder
-    from understudy.extras.sites.channel import ChannelError
-    from understudy.extras.sites.credentials import make_server_files
+    from understudy.extras.sites.channel import ChannelError, make_server_files
     from understudy.extras.sites.job import read_sites_job
     from understudy.extras.sites.server import serve
 
@@ -106,8 +105,7 @@ def join(  # noqa: PLR0913 - options of the command line
     from synth.errors import BadInput
     from understudy.budget.account import ledger_url
     from understudy.data.source import find_table
-    from understudy.extras.sites.channel import ChannelError
-    from understudy.extras.sites.credentials import make_site_files
+    from understudy.extras.sites.channel import ChannelError, make_site_files
     from understudy.extras.sites.job import read_sites_job
     from understudy.extras.sites.participant import Participant
 
