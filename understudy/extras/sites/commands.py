@@ -107,7 +107,7 @@ def join(  # noqa: PLR0913 - options of the command line
     from understudy.data.source import find_table
     from understudy.extras.sites.channel import ChannelError, make_site_files
     from understudy.extras.sites.job import read_sites_job
-    from understudy.extras.sites.participant import Participant
+    from understudy.extras.sites.server import Participant
 
     console = console_of(ctx)
     if new_key:
