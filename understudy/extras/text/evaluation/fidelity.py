@@ -29,8 +29,7 @@ from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from understudy.extras.text.evaluation.agreement import MIN_TEXTS, agreements
-from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens
-from understudy.extras.text.evaluation.word_model import word_bases, word_probabilities
+from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens, word_bases, word_probabilities
 
 TEXTS = Counted("rows of the synthetic table and as many of the holdout", 1, 10_000)
 _DIFFERENCE = (-1.0, 1.0)

@@ -19,8 +19,14 @@ from evaluate.privacy.experiment import MIN_TARGETS
 from evaluate.privacy.membership import AREA, AUC_NOTE, Both, area_estimate, named, parts_for, rate_estimate
 from evaluate.result import Failure
 from evaluate.tables import MetricResult, Tables
-from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens, TokenSides, shared_windows
-from understudy.extras.text.evaluation.word_model import word_bases, word_probabilities
+from understudy.extras.text.evaluation.tokens import (
+    NO_TEXTS,
+    TextTokens,
+    TokenSides,
+    shared_windows,
+    word_bases,
+    word_probabilities,
+)
 
 METRICS = (
     Metric("privacy.texts.membership.auc", "lower", "Membership by texts, AUC", "How well an attacker who reads the "
