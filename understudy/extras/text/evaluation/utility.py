@@ -19,8 +19,17 @@ from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.study import interval
-from understudy.extras.text.evaluation.agreement import MIN_TEXTS, MOST_LEARNED, correlations, encoded, text_model
-from understudy.extras.text.evaluation.fidelity import SIDES, compared, largest, texts_of
+from understudy.extras.text.evaluation.fidelity import (
+    MIN_TEXTS,
+    MOST_LEARNED,
+    SIDES,
+    compared,
+    correlations,
+    encoded,
+    largest,
+    text_model,
+    texts_of,
+)
 from understudy.extras.text.evaluation.tokens import NO_TEXTS
 
 NAME = "utility.texts"
