@@ -25,8 +25,8 @@ from tests.synth.neural.toy import Purse
 from tests.text_tables import TEXT, complaint_schema, complaints
 from understudy.extras.text.adapters import AdaptedDecoder
 from understudy.extras.text.model import TextModel, TextWriter
-from understudy.extras.text.specification import LanguageModel
 from understudy.extras.text.training import PrivateTextTraining, has_gradients_by_text, named, trainable
+from understudy.extras.text.wrapper import LanguageModel
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*cuts .* of the texts")
 SETTINGS: dict[str, Any] = {"max_tokens": 10, "max_prompt": 60, "rank": 2, "device": "cpu"}

@@ -34,11 +34,10 @@ from understudy.extras.text import fitting as texts
 from understudy.extras.text import tokens
 from understudy.extras.text.fitting import TextFit
 from understudy.extras.text.model import TextModel
-from understudy.extras.text.specification import STEPS
 from understudy.extras.text.themes import Themes
 from understudy.extras.text.tokens import CodedVocabulary
 from understudy.extras.text.training import PrivateTextTraining, named
-from understudy.extras.text.wrapper import PREPARED, WithTexts
+from understudy.extras.text.wrapper import PREPARED, STEPS, WithTexts
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*cuts .* of the texts", "ignore:noise hides how")
 

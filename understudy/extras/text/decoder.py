@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from understudy.extras.text.specification import LanguageModel
 from understudy.extras.text.tokens import Vocabulary
+from understudy.extras.text.wrapper import LanguageModel
 
 Cache = Any  # keys and values of the tokens so far, in the form of the decoder that made them
 HEAD = 16  # width of an attention head

@@ -26,9 +26,9 @@ from synth.transforms.layout import Encoded
 from understudy.extras.text import tokens
 from understudy.extras.text.adapters import AdaptedDecoder, load_tokenizer, most_read
 from understudy.extras.text.model import TextWriter
-from understudy.extras.text.specification import STEPS, LanguageModel
 from understudy.extras.text.themes import Themes, cut, longest
 from understudy.extras.text.training import PrivateTextTraining, TextTraining, has_gradients_by_text
+from understudy.extras.text.wrapper import STEPS, LanguageModel
 
 N_PROMPT_ROWS = 2_000  # synthetic rows that the domains of prompts are taken from
 KEPT_SHARE = 0.99  # of texts that a limit on their length keeps whole, where nobody sets one

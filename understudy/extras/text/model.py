@@ -21,10 +21,10 @@ from synth.schema import Schema
 from synth.table import Table, conform, present
 from understudy.extras.text.adapters import AdaptedDecoder, check_folder, digest_of, load_tokenizer
 from understudy.extras.text.decoder import Decoder, SmallDecoder, sample
-from understudy.extras.text.specification import LanguageModel, missing_name
 from understudy.extras.text.themes import Themes
 from understudy.extras.text.tokens import CodedVocabulary, Vocabulary, WordedVocabulary, sequences_of
 from understudy.extras.text.training import losses_of, named, put
+from understudy.extras.text.wrapper import LanguageModel, missing_name
 
 PUBLIC_CAVEAT = (
     "The public texts that were named are taken to be public: nothing limits what is told of them, and released texts "
