@@ -24,7 +24,7 @@ from synth.schema import Schema
 from synth.table import conform
 from synth.transforms.layout import Encoded
 from understudy.extras.text import tokens
-from understudy.extras.text.adapters import AdaptedDecoder, load_tokenizer, most_read
+from understudy.extras.text.decoder import AdaptedDecoder, load_tokenizer, most_read
 from understudy.extras.text.model import TextWriter
 from understudy.extras.text.themes import Themes, cut, longest
 from understudy.extras.text.training import PrivateTextTraining, TextTraining, has_gradients_by_text

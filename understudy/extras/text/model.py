@@ -19,8 +19,15 @@ from synth.neural.training import device_of
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table import Table, conform, present
-from understudy.extras.text.adapters import AdaptedDecoder, check_folder, digest_of, load_tokenizer
-from understudy.extras.text.decoder import Decoder, SmallDecoder, sample
+from understudy.extras.text.decoder import (
+    AdaptedDecoder,
+    Decoder,
+    SmallDecoder,
+    check_folder,
+    digest_of,
+    load_tokenizer,
+    sample,
+)
 from understudy.extras.text.themes import Themes
 from understudy.extras.text.tokens import CodedVocabulary, Vocabulary, WordedVocabulary, sequences_of
 from understudy.extras.text.training import losses_of, named, put

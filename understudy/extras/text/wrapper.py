@@ -162,7 +162,7 @@ class WithTexts(Wrapper):
         if not schema.texts:
             raise SchemaError("the option text is for columns with learn = true, and the schema has none; leave it out")
         super().check(schema)
-        from understudy.extras.text.adapters import check_folder, require_libraries
+        from understudy.extras.text.decoder import check_folder, require_libraries
 
         require_libraries()
         text = self.text
@@ -258,7 +258,7 @@ class WithTexts(Wrapper):
         cls, base: Model, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema,
         elsewhere: Mapping[str, str],
     ) -> "TextModel":  # fmt: skip
-        from understudy.extras.text.adapters import require_libraries
+        from understudy.extras.text.decoder import require_libraries
 
         require_libraries()
         from understudy.extras.text.model import TextModel, TextWriter
