@@ -13,8 +13,7 @@ from evaluate.result import Estimate, SelfTest
 from evaluate.self_tests import self_tests_of
 from evaluate.tables import MetricResult, Real
 from tests.extras.histories.markov import SCHEMA, markov
-from understudy.extras.histories.fidelity import NAME, WORST
-from understudy.extras.histories.samples import deal_rows
+from understudy.extras.histories.fidelity import NAME, WORST, deal_rows
 
 FACTS = RealFacts(400, 400, 0, 0.0, 6, entity="machine", order="day")
 

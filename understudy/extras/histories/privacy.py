@@ -32,7 +32,7 @@ from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 from synth.row_order import Histories, histories_of
-from understudy.extras.histories.samples import NO_ORDER
+from understudy.extras.histories.fidelity import NO_ORDER
 
 NAME, COPIED = "privacy.histories", "privacy.histories.copied"
 METRICS = (
