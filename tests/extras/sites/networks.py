@@ -79,7 +79,7 @@ def joined(network: Network) -> Iterator[tuple[FlowerChannel, dict[str, "subproc
 
 def main(folder: str, name: str, address: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    flower.HEARTBEAT_S = flower.HEARTBEAT_S = 10  # the least that Flower takes
+    flower.HEARTBEAT_S = 10  # the least that Flower takes
     files = Path(folder)
     serve_site(Obedient(), files / "ca.pem", files / f"{name}.key", address, wait_s=JOIN_S)
 

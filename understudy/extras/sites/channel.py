@@ -1,4 +1,7 @@
-"""The channel from the server to its sites: requests out, replies back; a message is a line of JSON, then bytes."""
+"""The channel from the server to its sites: requests out, replies back; the keys and certificates that it needs.
+
+A message is a line of JSON, then bytes.
+"""
 
 import datetime
 import ipaddress
@@ -19,6 +22,9 @@ from synth.errors import BadInput
 
 Recorder = Callable[[str, str, bytes], None]
 """A reader of every payload: the site's name, "request" or "reply", and the payload."""
+VALID, CLOCK_SLACK = datetime.timedelta(days=365), datetime.timedelta(minutes=5)
+"""For how long certificates are valid, and since when: a site's clock may be behind the server's."""
+HERE = ("localhost", "127.0.0.1", "::1")  # names of the server on its own machine, which are in every certificate
 
 
 class ChannelError(BadInput, ConnectionError):
@@ -68,11 +74,9 @@ class Channel:
 
     def wait(self, n_sites: int, timeout_s: float) -> bool:
         until = time.monotonic() + timeout_s
-        while len(self.present) < n_sites:
-            if time.monotonic() >= until:
-                return False
+        while len(self.present) < n_sites and time.monotonic() < until:
             time.sleep(0.1)
-        return True
+        return len(self.present) >= n_sites
 
 
 class LocalChannel(Channel):
@@ -93,11 +97,6 @@ class LocalChannel(Channel):
                 self.record(site, "reply", reply)
                 replies[site] = reply
         return replies
-
-
-VALID, CLOCK_SLACK = datetime.timedelta(days=365), datetime.timedelta(minutes=5)
-"""For how long certificates are valid, and since when: a site's clock may be behind the server's."""
-HERE = ("localhost", "127.0.0.1", "::1")  # names of the server on its own machine, which are in every certificate
 
 
 def make_server_files(folder: Path, hosts: Iterable[str] = ()) -> list[Path]:
@@ -124,9 +123,10 @@ def make_server_files(folder: Path, hosts: Iterable[str] = ()) -> list[Path]:
 
 
 def make_site_files(folder: Path, name: str) -> list[Path]:
-    key, paths = _write_key(folder / f"{name}.key"), [folder / f"{name}.key", folder / f"{name}.pub"]
-    form = pem.PublicFormat.SubjectPublicKeyInfo
-    paths[1].write_bytes(key.public_key().public_bytes(pem.Encoding.PEM, form))
+    """A key pair of a site: the private one, and the public one for the server."""
+    paths = [folder / f"{name}.key", folder / f"{name}.pub"]
+    public = _write_key(paths[0]).public_key()
+    paths[1].write_bytes(public.public_bytes(pem.Encoding.PEM, pem.PublicFormat.SubjectPublicKeyInfo))
     return paths
 
 

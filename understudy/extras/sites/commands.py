@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from understudy.console import Console
     from understudy.extras.sites.server import SitesOutcome
 
-WAIT_S = 3600.0
+EXAMPLE, WAIT_S = "Example: understudy sites", 3600.0
 JobFile = Annotated[Path, arg("The job of several sites (docs/how-to/sites.md).")]
 
 
@@ -21,10 +21,10 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Several sites, one synthetic table: none hands over rows.", no_args_is_help=True, rich_markup_mode=None
     )
-    group.command("run", epilog="Example: understudy sites run job.toml --out result")(run)
-    group.command("server", epilog="Example: understudy sites server job.toml --keys keys --out result")(server)
-    group.command("join", epilog="Example: understudy sites join job.toml --site north --table north.csv ...")(join)
-    app.add_typer(group, name="sites", epilog="Example: understudy sites run job.toml --out result")
+    group.command("run", epilog=f"{EXAMPLE} run job.toml --out result")(run)
+    group.command("server", epilog=f"{EXAMPLE} server job.toml --keys keys --out result")(server)
+    group.command("join", epilog=f"{EXAMPLE} join job.toml --site north --table north.csv ...")(join)
+    app.add_typer(group, name="sites", epilog=f"{EXAMPLE} run job.toml --out result")
 
 
 def run(

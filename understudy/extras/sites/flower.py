@@ -25,13 +25,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
-
-from understudy.extras.sites.channel import ChannelError, Respondent
-
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # read when Flower is imported: it reports to nobody
 
 import anyio
+import httpx
 import uvicorn
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from fastapi import FastAPI
@@ -60,7 +57,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 
 from synth.errors import JobError
-from understudy.extras.sites.channel import Channel, Recorder
+from understudy.extras.sites.channel import Channel, ChannelError, Recorder, Respondent
 
 logging.getLogger("flwr").setLevel(logging.CRITICAL)  # what goes wrong is raised, or is no reply
 
@@ -301,15 +298,9 @@ _REFUSED = {
 
 
 def serve_site(
-    respondent: Respondent,
-    ca: Path,
-    key: Path,
-    address: str,
-    *,
-    wait_s: float,
-    say: Callable[[str], None] = lambda _: None,
-    on_failure: Callable[[Exception], None] = lambda _: None,
-) -> None:
+    respondent: Respondent, ca: Path, key: Path, address: str, *, wait_s: float,
+    say: Callable[[str], None] = lambda _: None, on_failure: Callable[[Exception], None] = lambda _: None,
+) -> None:  # fmt: skip
     """Answer the requests of a server until it ends its run.
 
     An exception of the respondent reaches `on_failure` here and is no reply to the server, which learns nothing of it.

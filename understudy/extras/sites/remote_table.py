@@ -122,13 +122,12 @@ class SecureSums:
                     )
             try:
                 sum_and_sites = self._once(query, length, body)
+                self.n_sums += 1
+                return sum_and_sites
             except ChannelError:
                 raise
             except BadInput as error:
                 reason = str(error)
-                continue
-            self.n_sums += 1
-            return sum_and_sites
         raise SitesError(
             f"no sum of {what!r} came together: {reason}; what sites refused, they say where they run; then the same "
             "command goes on"
@@ -217,12 +216,12 @@ class SitesBudget(Budget):
 def stated(statement: PrivacyStatement, inputs: SitesInputs, dropped: Collection[str]) -> PrivacyStatement:
     """The same, with whom it holds against, and what it takes for granted."""
     job, n_sites = inputs.job, len(inputs.names)
-    gone = (
-        f"Sites dropped out on the way: {', '.join(sorted(dropped))}. The guarantee allowed for {job.dropouts}, and is "
-        "the same; sums without them are of the sites that were left."
-        if dropped
-        else f"No site dropped out; the guarantee allows for {job.dropouts}."
-    )
+    gone = f"No site dropped out; the guarantee allows for {job.dropouts}."
+    if dropped:
+        gone = (
+            f"Sites dropped out on the way: {', '.join(sorted(dropped))}. The guarantee allowed for {job.dropouts}, "
+            "and is the same; sums without them are of the sites that were left."
+        )
     caveats = (
         "The server sees sums of the sites' noisy numbers, and no site's own: secure aggregation hides these.",
         f"It holds against a server that follows the protocol together with {job.colluding} of {n_sites} sites. These "

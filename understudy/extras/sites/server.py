@@ -1,9 +1,12 @@
-"""The server's part in a run of several sites: fit to sums, draw, hand the table to the sites, hear their verdicts.
+"""Both ends of a run of several sites: each site answers and judges, the server fits, draws and hears verdicts.
 
-OUT holds synthetic.csv, model/, statement.json and sites.json, in which verdicts, seconds and who was late follow from
-real rows outside the guarantee: it stays inside. Until it is whole, the hidden folder beside OUT holds the sums that
-were shown, and the same command goes on from these. A sum that was lost is asked for again: sites show the same answers
-in a sum of the same sites alone.
+A site's OUT holds synthetic.csv as the server sent it, statement.json by the site's own books, and the evaluation on
+its own rows, which stays there. Until it has its table, the hidden folder beside OUT holds its reservation and its
+noisy answers: the same command goes on from there; another job or table begins anew.
+
+The server's OUT holds synthetic.csv, model/, statement.json and sites.json, in which verdicts, seconds and who was late
+follow from real rows outside the guarantee: it stays inside. Until it is whole, the hidden folder beside it holds the
+sums that were shown. A sum that was lost is asked for again: sites show the same answers in a sum of the same sites.
 """
 
 import json
@@ -23,7 +26,6 @@ from evaluate.tables import Real
 from synth.dp.noise_journal import Journal
 from synth.dp.statement import LedgerNote, PrivacyStatement
 from synth.errors import JobError, TableError
-from synth.generators.models.model import Model
 from synth.output import RUN, Unfinished, check_new_folder, hidden_beside, read_state, sync_all, whole_file
 from synth.progress import Progress, quiet
 from synth.split import split_table
@@ -38,13 +40,16 @@ from understudy.data.source import RealTable, find_table
 from understudy.evaluation_log import count_attempt
 from understudy.extras.sites.channel import Channel, LocalChannel, SitesError, pack, unpack
 from understudy.extras.sites.job import SitesInputs
-from understudy.extras.sites.remote_table import stated
+from understudy.extras.sites.remote_table import RemoteRows, SecureSums, SitesBudget, stated
 from understudy.extras.sites.site import DRAWN, OTHER_JOB, NoisyAnswers, Site
+from understudy.extras.sites.training import fit_network
 from understudy.job.seeds import child_seed
 from understudy.run.attacks import audit_claim
 
 SYNTHETIC, STATEMENT, ANSWERS, RESERVATION = "synthetic.csv", "statement.json", "answers", "reservation.json"
+RECORD, TRAINING = "sites.json", "training"  # files of the server alone
 ALL_SITES = "all sites"  # the name of the synthetic table in evaluations
+NOT_HEARD = "not heard"  # in place of a verdict, of a site that is gone or late
 HOLDOUT_SHARE = 0.2
 SITE_WARNING = (
     "the synthetic table is of all sites together, and it is measured on the rows of this site alone: where this site "
@@ -64,7 +69,7 @@ class Reservation(RequestsInMemory):
 
     def write_request(self, label: str, content: Mapping[str, Any]) -> None:
         super().write_request(label, content)
-        self._write()
+        self._write()  # the requests are on the disk before the ledger is asked
 
     def forget_request(self, label: str) -> None:
         super().forget_request(label)
@@ -74,7 +79,6 @@ class Reservation(RequestsInMemory):
         return any((self._folder / ANSWERS).glob(DRAWN))
 
     def _write(self) -> None:
-        """The requests are on the disk before the ledger is asked."""
         with whole_file(self._folder / RESERVATION) as beside:
             beside.write_text(json.dumps(self.requests), encoding="utf-8")
 
@@ -208,13 +212,6 @@ class Participant:
         deliver(Delivery(evaluation, verdicts, inputs.policy, title, ALL_SITES, tables=tables), result)
 
 
-from understudy.extras.sites.remote_table import RemoteRows, SecureSums, SitesBudget
-from understudy.extras.sites.training import fit_network
-
-RECORD, TRAINING = "sites.json", "training"
-NOT_HEARD = "not heard"  # in place of a verdict, of a site that is gone or late
-
-
 @dataclass(frozen=True)
 class SitesOutcome:
     verdict: str  # the worst of the sites: one that was not heard is no PASS
@@ -227,13 +224,9 @@ class SitesOutcome:
 
 
 def serve(
-    inputs: SitesInputs,
-    channel: Channel,
-    out: Path,
-    progress: Progress = quiet,
-    wait_s: float = 0.0,
+    inputs: SitesInputs, channel: Channel, out: Path, progress: Progress = quiet, wait_s: float = 0.0,
     say: Callable[[str], None] = lambda _: None,
-) -> SitesOutcome:
+) -> SitesOutcome:  # fmt: skip
     """Fit, sample, deliver: the whole of a server's part; `wait_s`: for sites that are to join again."""
     check_new_folder(out)
     folder = hidden_beside(out, RUN)
@@ -244,7 +237,15 @@ def serve(
             work.write_state({"job": inputs.digest})
         started = time.monotonic()
         sums = SecureSums(channel, inputs, wait_s, say)
-        model, budget = _fit(inputs, sums, folder, progress)
+        with Journal(folder / "sums.journal") as journal:
+            journal.settle()  # a lost sum is of the same answers of the same sites, or there is none: `record_sum`
+            budget = SitesBudget(inputs.schedule, sums, journal)
+            if inputs.by_sums:
+                rows, seed = RemoteRows(inputs.schema), child_seed(inputs.job.seed, "fit", "sites")
+                model = inputs.generator.fit(rows, inputs.schema, seed=seed, progress=progress, budget=budget)
+            else:
+                (folder / TRAINING).mkdir(exist_ok=True)
+                model = fit_network(sums, budget, progress=progress, folder=folder / TRAINING)
         seconds, statement = round(time.monotonic() - started, 3), model.statement
         assert statement is not None  # as the generator has an epsilon
         work.sweep("sums.journal", TRAINING)
@@ -285,18 +286,6 @@ def run_here(inputs: SitesInputs, out: Path, progress: Progress = quiet) -> Site
     with ExitStack() as stack:
         sites = {part.name: stack.enter_context(part.at_work(progress)) for part in parts}
         return serve(inputs, LocalChannel(sites), out / "server", progress)
-
-
-def _fit(inputs: SitesInputs, sums: SecureSums, folder: Path, progress: Progress) -> tuple[Model, SitesBudget]:
-    with Journal(folder / "sums.journal") as journal:
-        journal.settle()  # a lost sum is of the same answers of the same sites, or there is none: `record_sum`
-        budget = SitesBudget(inputs.schedule, sums, journal)
-        if not inputs.by_sums:
-            (folder / TRAINING).mkdir(exist_ok=True)
-            return fit_network(sums, budget, progress=progress, folder=folder / TRAINING), budget
-        seed = child_seed(inputs.job.seed, "fit", "sites")
-        rows = RemoteRows(inputs.schema)
-        return inputs.generator.fit(rows, inputs.schema, seed=seed, progress=progress, budget=budget), budget
 
 
 def verdict_of(reply: bytes) -> str:

@@ -101,9 +101,8 @@ class CountQuery(Frozen):
         # What is refused must not depend on the rows: a refusal has no noise.
         try:
             discretizer = Discretizer.from_plain(self.discretizer, schema)
-            groups = {name: np.asarray(group, dtype=np.int64) for name, group in self.groups.items()}
-            coarsening = Coarsening(groups)
-            domain = coarsening.domain(discretizer.sizes)
+            coarsening = Coarsening({name: np.asarray(each, dtype=np.int64) for name, each in self.groups.items()})
+            groups, domain = coarsening.groups, coarsening.domain(discretizer.sizes)
             n_cells = sum(math.prod(domain[name] for name in clique) for clique in self.cliques)
             are_codes = all(g.shape == (discretizer.sizes[name],) and g.min() == 0 for name, g in groups.items())
         except (ValueError, TypeError, KeyError, OverflowError):
@@ -124,9 +123,9 @@ class NoisyAnswers:
         # Queries and answers; these have no number where noise was drawn and lost.
         self.kept: dict[str, tuple[str, NDArray[np.int64]]] = {}
         # Its name, drawn once: whoever has other answers has another. Those of others; who was in which sum.
-        self.books: dict[str, Any] = {"id": secrets.token_hex(16), "peers": {}, "sums": {}}
+        new = {"id": secrets.token_hex(16), "peers": {}, "sums": {}}
+        self.books: dict[str, Any] = new if folder is None else read_state(folder / BOOKS, new)
         if folder is not None:
-            self.books = read_state(folder / BOOKS, self.books)
             for path in folder.glob(DRAWN):
                 with np.load(path, allow_pickle=False) as content:
                     self.kept[path.stem] = str(content["asked"]), content["values"]
@@ -172,14 +171,9 @@ class NoisyAnswers:
 
 class Site:
     def __init__(
-        self,
-        name: str,
-        inputs: SitesInputs,
-        train: Any,
-        answers: NoisyAnswers | None = None,
-        noise: Any = None,
+        self, name: str, inputs: SitesInputs, train: Any, answers: NoisyAnswers | None = None, noise: Any = None,
         before_draws: Callable[[], None] = lambda: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         schedule = inputs.schedule
         for event in schedule.events if inputs.by_sums else schedule.events[:-1]:
             if not isinstance(event, GaussianEvent) or not event.whole:
@@ -255,8 +249,8 @@ class Site:
         kind = {SIZES: "sizes", COLUMNS: "cells"}.get("" if event is None else event.what, "cliques")
         if not isinstance(event, GaussianEvent) or kind != query.kind:
             raise SitesError(
-                f"query={query.number} asks for {query.kind}, and event={query.event} of the schedule does not pay for "
-                "these; correct the server"
+                f"query={query.number} asks for {query.kind}, and event={query.event} does not pay for these; correct "
+                "the server"
             )
         n_releases = {"cells": n_columns, "sizes": 1, "cliques": len(query.cliques)}[query.kind]
         spent = self._spent.get(event, 0) + n_releases

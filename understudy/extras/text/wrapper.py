@@ -22,6 +22,7 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.schema.kinds import BooleanColumn
 from synth.table.rows import Rows
+from understudy.extras.text.themes import longest, public_texts, theme_names
 
 OF_STEPS = frozenset({"sampling_rate", "max_grad_norm", "share"})  # parameters of the steps of DP-SGD
 USUAL_RATE = {"decoder": 2e-3, "adapters": 1e-3}  # learning rates of Adam, unless told
@@ -108,8 +109,6 @@ class LanguageModel(BaseModel):
 def missing_name(name: str) -> str:
     return f"{name}: missing"
 
-
-from understudy.extras.text.themes import longest, public_texts, theme_names
 
 if TYPE_CHECKING:
     from understudy.extras.text.model import TextModel

@@ -29,7 +29,7 @@ from evaluate.intervals import HALVES, N_GROUPS, Rate, design_effect, newcombe, 
 from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
-from understudy.extras.text.evaluation.tokens import words
+from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens, word_bases, word_probabilities, words
 
 N_FEATURES = 2**16  # Into which words and runs of two words are hashed
 MOST_LEARNED = 2_000  # Texts that a model learns from at most
@@ -113,8 +113,6 @@ def agreements(texts: Sequence[np.ndarray], coded: EncodedSamples, n_folds: int)
     sides = [*zip(predicted, outputs, groups, strict=True), (predicted[0][dealt], outputs[0], groups[0])]
     return np.array([correlations(guess, truth, columns, by_group) for guess, truth, by_group in sides])
 
-
-from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens, word_bases, word_probabilities
 
 TEXTS = Counted("rows of the synthetic table and as many of the holdout", 1, 10_000)
 _DIFFERENCE = (-1.0, 1.0)
