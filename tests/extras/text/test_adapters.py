@@ -23,9 +23,9 @@ from tests.extras.text import tiny
 from tests.synth.generators.deaf_noise import Watched
 from tests.synth.neural.toy import Purse
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text.decoder import AdaptedDecoder
+from understudy.extras.text.decoder import AdaptedDecoder, named, trainable
 from understudy.extras.text.model import TextModel, TextWriter
-from understudy.extras.text.training import PrivateTextTraining, has_gradients_by_text, named, trainable
+from understudy.extras.text.training import PrivateTextTraining, has_gradients_by_text
 from understudy.extras.text.wrapper import LanguageModel
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*cuts .* of the texts")

@@ -19,19 +19,9 @@ from tests.extras.text.tiny import canonical, clipped, coded, decoder, gradient_
 from tests.synth.neural.toy import Purse, Recorded, without
 from tests.text_tables import TEXT
 from understudy.extras.text import training as language_training
-from understudy.extras.text.decoder import Decoder, SmallDecoder
+from understudy.extras.text.decoder import Decoder, SmallDecoder, losses, losses_of, named, put, trimmed
 from understudy.extras.text.tokens import sequences_of
-from understudy.extras.text.training import (
-    ROWS_A_PASS,
-    PrivateTextTraining,
-    TextTraining,
-    has_gradients_by_text,
-    losses,
-    losses_of,
-    named,
-    put,
-    trimmed,
-)
+from understudy.extras.text.training import ROWS_A_PASS, PrivateTextTraining, TextTraining, has_gradients_by_text
 
 VOCABULARY = coded()
 N_PROMPT = VOCABULARY.n_prompt

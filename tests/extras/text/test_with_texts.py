@@ -30,13 +30,13 @@ from synth.schema import Schema, build_schema
 from tests.extras.text.tiny import TINY
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text import fitting as texts
 from understudy.extras.text import tokens
-from understudy.extras.text.fitting import TextFit
+from understudy.extras.text import training as texts
+from understudy.extras.text.decoder import named
 from understudy.extras.text.model import TextModel
 from understudy.extras.text.themes import Themes
 from understudy.extras.text.tokens import CodedVocabulary
-from understudy.extras.text.training import PrivateTextTraining, named
+from understudy.extras.text.training import PrivateTextTraining, TextFit
 from understudy.extras.text.wrapper import PREPARED, STEPS, WithTexts
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*cuts .* of the texts", "ignore:noise hides how")

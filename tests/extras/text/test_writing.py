@@ -8,9 +8,8 @@ from torch import Tensor
 
 from tests.extras.text.tiny import canonical, check_that_logits_follow, coded, decoder
 from tests.text_tables import TEXT
-from understudy.extras.text.decoder import SmallDecoder, draw, sample
+from understudy.extras.text.decoder import SmallDecoder, draw, losses, sample
 from understudy.extras.text.tokens import END, sequences_of
-from understudy.extras.text.training import losses
 from understudy.extras.text.wrapper import LanguageModel
 
 VOCABULARY = coded()

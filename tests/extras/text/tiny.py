@@ -14,9 +14,8 @@ from synth.schema import Schema
 from synth.table import conform
 from synth.transforms.layout import Encoded
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text.decoder import Decoder, SmallDecoder
+from understudy.extras.text.decoder import Decoder, SmallDecoder, losses, trainable
 from understudy.extras.text.tokens import CodedVocabulary, byte_pairs
-from understudy.extras.text.training import losses, trainable
 
 TINY: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 12, "vocabulary": 300, "device": "cpu"}
 """Parameters of a decoder that is trained in a second."""

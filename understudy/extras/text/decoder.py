@@ -7,28 +7,27 @@ Source: Vaswani et al. 2017 (1706.03762); Radford et al. 2019, for normalization
 """
 
 import hashlib
-import importlib.util
 import json
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synth.distribution import missing_extra
 from synth.errors import JobError
 from understudy.extras.text.tokens import Vocabulary
 from understudy.extras.text.wrapper import LanguageModel
 
 Cache = Any  # keys and values of the tokens so far, in the form of the decoder that made them
 HEAD = 16  # width of an attention head
-ROWS_AT_ONCE = 256  # texts that are written side by side
+ROWS_AT_ONCE, ROWS_A_PASS = 256, 64  # texts that are written side by side, and that are read at once
 
 
 class Decoder(nn.Module):
@@ -163,12 +162,6 @@ SAFELY = {"local_files_only": True, "trust_remote_code": False}
 LENGTHS = ("max_position_embeddings", "n_positions")  # keys of a configuration that say how many tokens a model reads
 
 
-def require_libraries() -> None:
-    for name in ("torch", "tokenizers", "transformers", "peft", "opacus"):
-        if importlib.util.find_spec(name) is None:
-            raise missing_extra("learning free text", "text")
-
-
 def check_folder(path: str, n_tokens: int = 0) -> None:
     """Refuse a folder that is no causal model as it can be read safely, or one that reads fewer tokens.
 
@@ -290,3 +283,42 @@ def _quiet(path: str = "") -> Iterator[None]:
         told.set_verbosity(level)
         if bars:
             told.enable_progress_bar()
+
+
+def losses(decoder: Decoder, sequences: Tensor, n_prompt: int) -> Tensor:
+    """The negative log-likelihood of each text given its prompt, of all its tokens in nats, shape (n,). *Sensitive*."""
+    mask, tokens = sequences > 0, (sequences - 1).clamp_min(0)
+    asked = tokens[:, n_prompt:]
+    logits = decoder(tokens[:, :-1], mask[:, :-1], asked.shape[1])
+    of_tokens = functional.cross_entropy(logits.flatten(0, 1), asked.flatten(), reduction="none").view_as(asked)
+    return (of_tokens * mask[:, n_prompt:].float()).sum(1)
+
+
+@torch.no_grad()
+def losses_of(decoder: Decoder, sequences: NDArray[np.int32], n_prompt: int) -> NDArray[np.float64]:
+    """The same of a whole table, per token."""
+    nats, device = np.zeros(len(sequences)), next(trainable(decoder)).device
+    for at in range(0, len(sequences), ROWS_A_PASS):
+        part = trimmed(torch.from_numpy(sequences[at : at + ROWS_A_PASS]).to(device).long())
+        nats[at : at + ROWS_A_PASS] = losses(decoder, part, n_prompt).double().cpu().numpy()
+    per_token: NDArray[np.float64] = nats / np.maximum((sequences[:, n_prompt:] > 0).sum(1), 1)
+    return per_token
+
+
+def trimmed(sequences: Tensor) -> Tensor:
+    """The sequences without ranks on the right where none has a token: for what promises nothing."""
+    return sequences[:, : int((sequences > 0).any(0).nonzero().max()) + 1]
+
+
+def named(decoder: Decoder) -> Iterator[tuple[str, nn.Parameter]]:
+    return ((name, p) for name, p in decoder.named_parameters() if p.requires_grad)
+
+
+def trainable(decoder: Decoder) -> Iterator[nn.Parameter]:
+    return (parameter for _, parameter in named(decoder))
+
+
+def put(decoder: Decoder, weights: Mapping[str, Tensor]) -> None:
+    if {name: value.shape for name, value in weights.items()} != {name: p.shape for name, p in named(decoder)}:
+        raise ValueError("the weights are of another model")
+    decoder.load_state_dict(weights, strict=False)

@@ -26,11 +26,13 @@ from understudy.extras.text.decoder import (
     check_folder,
     digest_of,
     load_tokenizer,
+    losses_of,
+    named,
+    put,
     sample,
 )
 from understudy.extras.text.themes import Themes
 from understudy.extras.text.tokens import CodedVocabulary, Vocabulary, WordedVocabulary, sequences_of
-from understudy.extras.text.training import losses_of, named, put
 from understudy.extras.text.wrapper import LanguageModel, missing_name
 
 PUBLIC_CAVEAT = (

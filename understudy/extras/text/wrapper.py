@@ -1,5 +1,6 @@
 """Free text beside any generator: rows first, then a language model of their texts, for a share of the budget."""
 
+import importlib.util
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from synth.distribution import missing_extra
 from synth.dp.budget import Budget
 from synth.dp.events import Event, SubsampledGaussianEvent
 from synth.dp.schedule import Plan
@@ -24,10 +26,21 @@ from synth.schema.kinds import BooleanColumn
 from synth.table.rows import Rows
 from understudy.extras.text.themes import longest, public_texts, theme_names
 
+if TYPE_CHECKING:
+    from understudy.extras.text.model import TextModel
+
 OF_STEPS = frozenset({"sampling_rate", "max_grad_norm", "share"})  # parameters of the steps of DP-SGD
-USUAL_RATE = {"decoder": 2e-3, "adapters": 1e-3}  # learning rates of Adam, unless told
+LEARNING_RATES = {"decoder": 2e-3, "adapters": 1e-3}  # of Adam, unless told
 LM = "lm"  # the short form of a specification: the usual parameters
 STEPS = "steps of DP-SGD on texts"  # their name in a statement
+USUAL_RATE, EXPECTED_BATCH = 0.1, (64, 512)
+"""Share of the units in a step's sample, and the units that it holds at least and at most, as expected."""
+PREPARED = "texts"  # the folder of a fit's place with the checkpoint of texts
+SMALLEST = {"d_model": 16, "n_layers": 1, "max_tokens": 8}  # of a decoder in an audit; a folder's model stays
+THEMES = "how a private text becomes themes of public ones: a stand-in has none"
+GAPS = "which private texts are missing: a stand-in misses none"
+ROLES = ("sensitive", "quasi_identifiers")  # of a schema, that a column of text may have
+LIBRARIES = ("torch", "tokenizers", "transformers", "peft", "opacus")
 
 
 class LanguageModel(BaseModel):
@@ -103,23 +116,7 @@ class LanguageModel(BaseModel):
 
     @property
     def rate(self) -> float:
-        return self.learning_rate or USUAL_RATE["decoder" if self.model is None else "adapters"]
-
-
-def missing_name(name: str) -> str:
-    return f"{name}: missing"
-
-
-if TYPE_CHECKING:
-    from understudy.extras.text.model import TextModel
-
-USUAL_RATE, EXPECTED_BATCH = 0.1, (64, 512)
-"""Share of the units in a step's sample, and the units that it holds at least and at most, as expected."""
-PREPARED = "texts"  # the folder of a fit's place with the checkpoint of texts
-SMALLEST = {"d_model": 16, "n_layers": 1, "max_tokens": 8}  # of a decoder in an audit; a folder's model stays
-THEMES = "how a private text becomes themes of public ones: a stand-in has none"
-GAPS = "which private texts are missing: a stand-in misses none"
-ROLES = ("sensitive", "quasi_identifiers")  # of a schema, that a column of text may have
+        return self.learning_rate or LEARNING_RATES["decoder" if self.model is None else "adapters"]
 
 
 class WithTexts(Wrapper):
@@ -161,9 +158,9 @@ class WithTexts(Wrapper):
         if not schema.texts:
             raise SchemaError("the option text is for columns with learn = true, and the schema has none; leave it out")
         super().check(schema)
-        from understudy.extras.text.decoder import check_folder, require_libraries
-
         require_libraries()
+        from understudy.extras.text.decoder import check_folder
+
         text = self.text
         if text.model is not None:
             check_folder(text.model, text.max_prompt + (text.max_tokens or 0) + 1)
@@ -213,24 +210,18 @@ class WithTexts(Wrapper):
         return events
 
     def fit(
-        self,
-        train: Any,
-        schema: Schema | None = None,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
-        place: Path | None = None,
-    ) -> Model:
+        self, train: Any, schema: Schema | None = None, *, seed: int = 0, progress: Progress = quiet,
+        budget: Budget | None = None, place: Path | None = None,
+    ) -> Model:  # fmt: skip
         schema = self.schema_of_fit(schema)
         chosen = self.chosen(schema)
         if chosen != self:
             return fit_model(chosen, train, schema, seed=seed, progress=progress, budget=budget, place=place)
         self.check(schema)
-        from understudy.extras.text import fitting
+        from understudy.extras.text import training
         from understudy.extras.text.model import TextModel
 
-        text, paid = fitting.with_length(self.text, schema, promises=self.promises), None
+        text, paid = training.with_length(self.text, schema, promises=self.promises), None
         if self.promises:
             budget = planned_budget(self, self.counted(schema), budget, progress)
             paid = budget.part([event for event in budget.schedule.events if event.what != STEPS])
@@ -248,7 +239,7 @@ class WithTexts(Wrapper):
         rows = fit_model(self.base, counted, self.inner(schema), seed=seed, progress=progress, budget=paid, place=place)
         whole, checkpoints = with_texts(rows.schema, schema), None if place is None else place / PREPARED
         budget = budget if self.promises else None
-        fit = fitting.TextFit(text, rows, whole, public, themes, seed, progress, budget, checkpoints)
+        fit = training.TextFit(text, rows, whole, public, themes, seed, progress, budget, checkpoints)
         kept = {name: column for name, column in whole.columns.items() if name in schema.columns}
         return TextModel(rows, fit.writer(real), whole.model_copy(update={"columns": kept}))
 
@@ -257,13 +248,20 @@ class WithTexts(Wrapper):
         cls, base: Model, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema,
         elsewhere: Mapping[str, str],
     ) -> "TextModel":  # fmt: skip
-        from understudy.extras.text.decoder import require_libraries
-
         require_libraries()
         from understudy.extras.text.model import TextModel, TextWriter
 
         whole = with_texts(base.schema, schema)
         return TextModel(base, TextWriter.loaded(content, arrays, whole, elsewhere.get("text_model")), schema)
+
+
+def require_libraries() -> None:
+    if any(importlib.util.find_spec(name) is None for name in LIBRARIES):
+        raise missing_extra("learning free text", "text")
+
+
+def missing_name(name: str) -> str:
+    return f"{name}: missing"
 
 
 def without_texts(schema: Schema) -> Schema:
