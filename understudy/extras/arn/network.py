@@ -4,6 +4,9 @@ The columns before are known by the sum of their embeddings alone. So all column
 and a row is drawn without computing anything twice. A network of any order learns most from the sets of columns that
 draws have before them. These are the columns before by place, and any others that are known.
 
+In a column of many codes, embeddings and heads are trained as a sum: of a code's own part, and of a few smooth curves
+over all codes. So the codes of a number learn from their neighbors. The trained network holds the sums alone.
+
 Source: Germain et al. 2015 (1502.03509) for one pass over all columns; Uria et al. 2014 (1310.1757) for any order;
 Tiwald et al. 2025 (2501.12012) for tables.
 """
@@ -47,20 +50,17 @@ class AutoregressiveNetwork(nn.Module):
     starts: Tensor
 
     def __init__(
-        self,
-        sizes: Sequence[int],
-        leaders: Sequence[int | None],
-        order: Order,
-        *,
-        d_state: int = 128,
-        d_hidden: int = 96,
-        dropout: float = 0.0,
-    ) -> None:
+        self, sizes: Sequence[int], leaders: Sequence[int | None], order: Order, *, d_state: int = 128,
+        d_hidden: int = 96, dropout: float = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.sizes, self.leaders, self.order, self.dropout = tuple(sizes), tuple(leaders), order, dropout
         if order not in ("fixed", "any"):
             raise ValueError(f"a network has a fixed order or any, not order={order!r}")
-        self.units = units_of(self.leaders)
+        # Of each column, the position of the first column of its unit: a leader comes before its followers.
+        self.units: list[int] = []
+        for position, leader in enumerate(self.leaders):
+            self.units.append(position if leader is None else self.units[leader])
         unit_of = torch.tensor(self.units)
         d, n_codes = len(self.sizes), sum(self.sizes)
         before = torch.ones(d, d, dtype=torch.bool).tril(-1)
@@ -76,12 +76,6 @@ class AutoregressiveNetwork(nn.Module):
         self.layer_biases = nn.Parameter(torch.zeros(d, d_hidden))
         self.heads = nn.Parameter(torch.zeros(n_codes, d_hidden))
         self.head_biases = nn.Parameter(torch.zeros(n_codes))
-
-    def draw_weights(self) -> None:
-        """First weights, from torch's own generator; every column is uniform."""
-        nn.init.normal_(self.embeddings, std=1 / math.sqrt(len(self.sizes)))
-        nn.init.normal_(self.biases, std=0.5)
-        nn.init.normal_(self.layers, std=math.sqrt(2 / self.layers.shape[1]))
 
     def forward(self, codes: Tensor) -> Tensor:
         """Negative log-likelihood of rows, int64 (n, d); of any order, the sum over columns given some others each."""
@@ -139,25 +133,12 @@ class AutoregressiveNetwork(nn.Module):
         return slice(start, start + self.sizes[column])
 
 
-def units_of(leaders: Sequence[int | None]) -> tuple[int, ...]:
-    """Of each column, the position of the first column of its unit: a leader comes before its followers."""
-    units: list[int] = []
-    for position, leader in enumerate(leaders):
-        units.append(position if leader is None else units[leader])
-    return tuple(units)
-
-
 @torch.inference_mode()
 def draw(
-    network: AutoregressiveNetwork,
-    codes: NDArray[np.integer[Any]],
-    known: NDArray[np.bool_],
-    generator: torch.Generator,
-    *,
-    allowed: Mapping[int, NDArray[np.bool_]] | None = None,
-    mask: Mask | None = None,
+    network: AutoregressiveNetwork, codes: NDArray[np.integer[Any]], known: NDArray[np.bool_],
+    generator: torch.Generator, *, allowed: Mapping[int, NDArray[np.bool_]] | None = None, mask: Mask | None = None,
     weigh: bool = False,
-) -> tuple[Codes, NDArray[np.float64]]:
+) -> tuple[Codes, NDArray[np.float64]]:  # fmt: skip
     """Rows on condition of the columns that are known, and their log weights; shapes (n, d) and (n,).
 
     A network of any order draws from the distribution given them. One of a fixed order weighs its rows instead, by how
@@ -185,7 +166,12 @@ def draw(
                 if known[column]:
                     weights[chunk] += log_shares.numpy()[everyone, drawn[:, column]]
                 else:
-                    drawn[:, column] = _one_code(log_shares, generator)
+                    # A code for each row, by where a uniform number falls among cumulative probabilities.
+                    cumulative = log_shares.exp().cumsum(1)
+                    uniform = torch.rand(len(drawn), 1, generator=generator, dtype=torch.float64)
+                    # A last code of probability zero cannot be drawn: sought is below the last cumulative one.
+                    sought = torch.minimum(uniform * cumulative[:, -1:], cumulative[:, -1:].nextafter(torch.zeros(())))
+                    drawn[:, column] = torch.searchsorted(cumulative, sought, right=True).squeeze(1).int().numpy()
             so_far[:, column] = drawn[:, column]
             embeddings = network.embeddings[network.rows_of(column)]
             states += functional.embedding(torch.from_numpy(drawn[:, column].copy()), embeddings)
@@ -199,16 +185,6 @@ def _support(allowed: NDArray[np.bool_] | None, narrow: NDArray[np.bool_] | None
         both = narrow & wide
         return torch.from_numpy(np.where(both.any(1, keepdims=True), both, wide))
     return None if allowed is None else torch.from_numpy(allowed)
-
-
-def _one_code(log_shares: Tensor, generator: torch.Generator) -> Codes:
-    """A code for each row, by where a uniform number falls among cumulative probabilities."""
-    cumulative = log_shares.exp().cumsum(1)
-    uniform = torch.rand(len(log_shares), 1, generator=generator, dtype=torch.float64)
-    # A last code of probability zero cannot be drawn: what is looked up is below the last cumulative probability.
-    sought = torch.minimum(uniform * cumulative[:, -1:], cumulative[:, -1:].nextafter(torch.zeros(())))
-    codes: Codes = torch.searchsorted(cumulative, sought, right=True).squeeze(1).int().numpy()
-    return codes
 
 
 def to_arrays(network: AutoregressiveNetwork) -> dict[str, NDArray[Any]]:
@@ -276,7 +252,14 @@ class Curves(nn.Module):
     def __init__(self, sizes: Sequence[int], n_curves: int, widths: tuple[int, int]) -> None:
         super().__init__()
         self._sizes, self._widths = tuple(sizes), (*widths, 1)
-        self.register_buffer("cosines", torch.cat([_cosines(size, n_curves) for size in sizes]), persistent=False)
+        waves = torch.arange(1, n_curves + 1)
+        cosines = [  # at the codes of a column, shape (size, n_curves); short waves weigh less
+            math.sqrt(2) * torch.cos(math.pi * waves * (torch.arange(size)[:, None] + 0.5) / size) / waves
+            if size > FEW_CODES
+            else torch.zeros(size, n_curves)
+            for size in sizes
+        ]
+        self.register_buffer("cosines", torch.cat(cosines), persistent=False)
         self.amounts = nn.Parameter(torch.zeros(len(sizes), n_curves, sum(self._widths)))
         nn.init.normal_(self.amounts[..., : widths[0]], std=1 / math.sqrt(len(sizes)))
 
@@ -289,36 +272,21 @@ class Curves(nn.Module):
         return weights | {name: weights[name] + curve for name, curve in more.items()}
 
 
-def _cosines(size: int, n_curves: int) -> Tensor:
-    """Cosines at the codes of a column, shape (size, n_curves); short waves weigh less."""
-    if size <= FEW_CODES:
-        return torch.zeros(size, n_curves)
-    waves = torch.arange(1, n_curves + 1)
-    return math.sqrt(2) * torch.cos(math.pi * waves * (torch.arange(size)[:, None] + 0.5) / size) / waves
-
-
 def fit_network(
-    codes: NDArray[np.integer[Any]],
-    sizes: Sequence[int],
-    leaders: Sequence[int | None],
-    spec: ArnSpec,
-    device: torch.device,
-    seed: int | None,
-    progress: Progress,
-) -> AutoregressiveNetwork:
+    codes: NDArray[np.integer[Any]], sizes: Sequence[int], leaders: Sequence[int | None], spec: ArnSpec,
+    device: torch.device, seed: int | None, progress: Progress,
+) -> AutoregressiveNetwork:  # fmt: skip
     """The mean network of the last steps, in evaluation mode and on the CPU; torch's own generators are left as they
     were. `codes`: *Sensitive*. The table, shape (n, d), at least one row. It is on the device, and a step never waits.
     """
     with seeded(seed, device):
         rows = torch.from_numpy(np.ascontiguousarray(codes, dtype=np.int64)).to(device)
         batches = Epochs(len(codes), spec.batch_size, device)
-        network, average = (
-            AutoregressiveNetwork(
-                sizes, leaders, spec.order, d_state=spec.d_state, d_hidden=spec.d_hidden, dropout=spec.dropout
-            )
-            for _ in range(2)
-        )
-        network.draw_weights()
+        widths: Any = {"d_state": spec.d_state, "d_hidden": spec.d_hidden, "dropout": spec.dropout}
+        network, average = (AutoregressiveNetwork(sizes, leaders, spec.order, **widths) for _ in range(2))
+        nn.init.normal_(network.embeddings, std=1 / math.sqrt(len(sizes)))
+        nn.init.normal_(network.biases, std=0.5)
+        nn.init.normal_(network.layers, std=math.sqrt(2 / spec.d_state))  # heads are 0: every column is uniform
         curves = Curves(sizes, spec.n_curves, (spec.d_state, spec.d_hidden)).to(device)
         network.to(device)
         average.to(device).eval().requires_grad_(False)
