@@ -10,6 +10,12 @@ all, which adds f (1 - f) M / (n m) (1 - m / M) for an answer of share f. The m 
 answers of all questions is smallest. For the noise alone that is m = 1: for unary encoding v is
 1 / sinh^2(epsilon / 2), and sinh(epsilon / 2) is at least m sinh(epsilon / (2 m)). Where epsilon is large the sample
 counts, and several answers each are better.
+
+**Files.** A folder of reports holds `survey.json` and `reports.csv`. The header has the schema, epsilon, how many
+answers each respondent gives, and of every question the columns, the mechanism and its probabilities. A line is
+`question,answer`: the number of the question, and a symbol, or bits in hexadecimal, the first answer's bit first. No
+order links a line to a row: rows are put into a random order before questions are dealt, and lines into another one
+before they are written; neither order is kept. The answers of one respondent have nothing in common.
 """
 
 import json

@@ -3,7 +3,7 @@
 One-way histograms give the encoding, as with `ctgan` and `tvae`. Then come rounds of labels: in each, teachers vote on
 so many generated rows, and the counts of votes are released with whole Gaussian noise. A unit has one teacher, so that
 it moves each count by 1 at most, and the counts of a round by the root of their number, whatever rows it has. That cost
-depends on no data. `training` has the rest, and the errors of published programs that it avoids.
+depends on no data. `teachers` has the rest, and the errors of published programs that it avoids.
 
 Source: Jordon, Yoon, van der Schaar 2019; Papernot et al. 2018 (1802.08908).
 """

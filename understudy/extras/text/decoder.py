@@ -1,9 +1,12 @@
-"""Sampling from a causal language model, and a small one of our own, for where no folder of a model is named.
+"""Causal language models, a small one of our own or a folder's with LoRA adapters on its attention; sampling.
 
-Every parameter is in an embedding, a linear layer or a normalization: all of them have exact gradients by unit.
+Every parameter of the small one is in an embedding, a linear layer or a normalization: all of them have exact gradients
+by unit. A folder is as `transformers` saves it: nothing in it is run, nothing is downloaded. Its weights stay as they
+are; adapters alone are trained and saved.
 
-Source: Vaswani et al. 2017 (1706.03762); Radford et al. 2019, for normalization before each part; Holtzman et al. 2020
-(1904.09751), for sampling from the smallest set of tokens that holds a share of the mass.
+Source: Vaswani et al. 2017 (1706.03762); Radford et al. 2019, for normalization before each part; Hu et al. 2022
+(2106.09685), and for them under DP-SGD Yu et al. 2022 (2110.06500); Holtzman et al. 2020 (1904.09751), for sampling
+from the smallest set of tokens that holds a share of the mass.
 """
 
 import hashlib

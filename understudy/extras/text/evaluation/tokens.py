@@ -1,6 +1,12 @@
-"""Texts of a table as numbers of words, and the runs of words that two tables share.
+"""Texts of a table as numbers of words, the runs of words that two tables share, and how probable words are.
 
-Source: Karp & Rabin 1987 (hashes of runs); Agrawal & Srikant 1994 (from short runs to long ones).
+The probability of a word after the two before it interpolates counts of three, two and one words (method C of Witten &
+Bell). A word that no count knows has a probability by its form: a number that of each of its digits, as numbers of its
+form have them at their places. So a number of seven digits costs about what it takes to guess it, and less where its
+first digits are always the same.
+
+Source: Karp & Rabin 1987 (hashes of runs); Agrawal & Srikant 1994 (from short runs to long ones); Witten & Bell 1991,
+"The zero-frequency problem"; Chen & Goodman 1999, section 2.6.
 """
 
 import re
