@@ -2,11 +2,12 @@
 
 Distances are from the training histories, beside fresh real ones, and beside the synthetic rows dealt at random to
 entities: as many and as long histories of the same rows, none of which has to do with the one before it. Their
-intervals are by half-samples of entities: whole histories stay together. A transition is the value of a column in the row
-before, and now. What a rule rests on is the dependence of the two (`evaluate.fidelity.dependence`): 0 as in fresh real
-histories, 1 where a row has nothing to do with the one before. It hardly sees what is rare, such as the dead who come
-back. So steps that never or hardly occur in training histories, though chance alone would bring them, are counted by
-entity, value by value.
+intervals are by half-samples of entities: whole histories stay together.
+
+A transition is the value of a column in the row before, and now. What a rule rests on is the dependence of the two
+(`evaluate.fidelity.dependence`): 0 as in fresh real histories, 1 where a row has nothing to do with the one before. It
+hardly sees what is rare, such as the dead who come back. So steps that never or hardly occur in training histories,
+though chance alone would bring them, are counted by entity, value by value.
 
 Source: Diggle, Heagerty, Liang, Zeger 2002, "Analysis of Longitudinal Data", on transition models and correlations.
 """

@@ -25,19 +25,13 @@ def add_to(app: typer.Typer) -> None:
 
 
 EpsilonOption = Annotated[float, opt("Of all that one respondent sends; pure.")]
-PairsOption = Annotated[
-    list[str] | None,
-    opt(
-        "A pair that is asked beside the columns, or all, none or auto; may be repeated.",
-        "--pairs",
-        metavar="COLUMN:COLUMN",
-        show_default="auto",
-    ),
-]
-AnswersOption = Annotated[
-    int | None,
-    opt("Questions that each respondent answers.", "--answers", min=1, show_default="by the smallest variance"),
-]
+PairsOption = Annotated[list[str] | None, opt(
+    "A pair that is asked beside the columns, or all, none or auto; may be repeated.", "--pairs",
+    metavar="COLUMN:COLUMN", show_default="auto",
+)]  # fmt: skip
+AnswersOption = Annotated[int | None, opt(
+    "Questions that each respondent answers.", "--answers", min=1, show_default="by the smallest variance",
+)]  # fmt: skip
 BinsOption = Annotated[int, opt("Of a number or time without declared ones.", "--bins", min=2, max=1000)]
 
 
@@ -87,16 +81,9 @@ def _plan(asked: "Survey", console: "Console") -> int:
 
 
 def randomize(  # noqa: PLR0913 - options of the command line
-    ctx: typer.Context,
-    table: Table,
-    schema: SchemaFile,
-    epsilon: EpsilonOption,
-    out: OutFolder,
-    pairs: PairsOption = None,
-    answers: AnswersOption = None,
-    bins: BinsOption = 16,
-    clamp: ClampOption = False,
-) -> int:
+    ctx: typer.Context, table: Table, schema: SchemaFile, epsilon: EpsilonOption, out: OutFolder,
+    pairs: PairsOption = None, answers: AnswersOption = None, bins: BinsOption = 16, clamp: ClampOption = False,
+) -> int:  # fmt: skip
     """Write what each respondent of a table would send: a simulation, or a batch on behalf of the respondents.
 
     Every row is a respondent, who randomizes their own answers by the system's randomness. Reports are written in an

@@ -78,15 +78,9 @@ class Survey:
 
     @classmethod
     def of(
-        cls,
-        schema: Schema,
-        epsilon: float,
-        *,
-        pairs: Pairs = "auto",
-        n_bins: int = 16,
-        n_answers: int | Literal["auto"] = "auto",
-        allows_no_answer: bool = False,
-    ) -> "Survey":
+        cls, schema: Schema, epsilon: float, *, pairs: Pairs = "auto", n_bins: int = 16,
+        n_answers: int | Literal["auto"] = "auto", allows_no_answer: bool = False,
+    ) -> "Survey":  # fmt: skip
         n = require_askable(schema)
         if not EPSILON_RANGE[0] <= epsilon <= EPSILON_RANGE[1]:
             raise BudgetError(
@@ -104,9 +98,8 @@ class Survey:
             surveys = []
             for m in asked:
                 oracles = [smaller_variance(math.prod(shape), epsilon / m, allows_no_answer) for shape in shapes]
-                surveys.append(
-                    cls(schema, discretizer, epsilon, m, tuple(map(Question, columns, shapes, oracles)), n_bins)
-                )
+                questions = tuple(map(Question, columns, shapes, oracles))
+                surveys.append(cls(schema, discretizer, epsilon, m, questions, n_bins))
             return min(surveys, key=lambda survey: survey.variance(n))
 
         survey = planned("all" if pairs == "auto" else pairs)
@@ -153,9 +146,7 @@ class Survey:
         return math.ceil(n * (self.half_width(question, n) / width) ** 2)
 
     def codes(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
-        """The codes of each column of a table, shape (n,) each; what does not fit is clamped, or `other` or `missing`.
-        `frame`: *Sensitive*. A row for each respondent.
-        """
+        """*Sensitive*. The codes of each column of a table, a row for each respondent; what does not fit is clamped."""
         coded = self.discretizer.encode(to_counted(conform(frame, self.schema, outside="clamp"), self.schema))
         return dict(zip(self.discretizer.columns, coded.T, strict=True))
 
@@ -169,9 +160,7 @@ class Survey:
         return np.flatnonzero((question - first) % len(self.questions) < self.n_answers)
 
     def randomize(self, row: Mapping[str, Any], words: Words = system_words) -> list[tuple[int, np.ndarray | int]]:
-        """One respondent's report: the questions drawn for them, and a randomized answer to each.
-        `row`: *Sensitive*. The respondent's own answers, by column.
-        """
+        """A respondent's report: the questions drawn for them, and a randomized answer to each. `row`: *Sensitive*."""
         codes = self.codes(pd.DataFrame({name: [row[name]] for name in self.schema.kept if name in row}))
         drawn = np.argsort(words(len(self.questions), np.uint64), kind="stable")[: self.n_answers].tolist()
         asked = [(number, self.questions[number]) for number in drawn]
@@ -240,20 +229,17 @@ def public_bins(schema: Schema, n_bins: int) -> Discretizer:
 
     Cells of declared spikes stay apart, as does the zero of a logarithmic scale.
     """
-    return Discretizer(tuple(_binned(attribute, n_bins) for attribute in Discretizer.by_schema(schema).attributes))
 
+    def binned(attribute: Attribute) -> Attribute:
+        if attribute.column.is_categorical or len(getattr(attribute.column, "bins", ())) > 0:
+            return attribute
+        n_cells, apart = attribute.n_cells + OTHER, grid.spike_cells(*attribute.line)
+        starts = np.diff(np.arange(n_cells) * min(n_bins, n_cells) // n_cells, prepend=0) != 0
+        starts |= apart | np.concatenate([[False], apart[:-1]])
+        starts[0] = False
+        return regroup(attribute, np.cumsum(starts))
 
-def _binned(attribute: Attribute, n_bins: int) -> Attribute:
-    if attribute.column.is_categorical or len(getattr(attribute.column, "bins", ())) > 0:
-        return attribute
-    edges, column = attribute.line
-    n_cells = attribute.n_cells + OTHER
-    stretch = np.arange(n_cells) * min(n_bins, n_cells) // n_cells
-    apart = grid.spike_cells(edges, column)
-    starts = np.diff(stretch, prepend=0) != 0
-    starts |= apart | np.concatenate([[False], apart[:-1]])
-    starts[0] = False
-    return regroup(attribute, np.cumsum(starts))
+    return Discretizer(tuple(map(binned, Discretizer.by_schema(schema).attributes)))
 
 
 HEADER, LINES = "survey.json", "reports.csv"
@@ -269,9 +255,8 @@ class ReportCounts:
 
     @classmethod
     def of(cls, table: Any, survey: Survey, budget: Budget | None = None) -> Self:
-        """The reports of the respondents of a table, randomized and counted; nothing but these leaves. With a budget,
-        by its noise and from as many slots as are declared; else by the system's, from as many as there are rows.
-        `table`: *Sensitive*.
+        """The reports of the respondents of a *sensitive* table, randomized and counted; nothing but these leaves. With
+        a budget, by its noise and from as many slots as are declared; else by the system's, from one for each row.
         """
         cells, n = survey.asked(table, None if budget is None else require_declared(survey.schema))
         asked = [(each, question.oracle) for each, question in zip(cells, survey.questions, strict=True)]

@@ -1,6 +1,6 @@
 """What models lose by learning from synthetic texts to predict a column of their row.
 
-A model (`fidelity.text_model`) that learned from synthetic rows and one that learned from as many training rows predict the same
+A linear model that learned from synthetic rows and one that learned from as many training rows predict the same
 held-out rows. Scores are squares of correlations, with their sign. Beside their difference stand that of fresh real
 rows (the reference) and that of training texts beside the columns of other rows (the floor). Chance enters by held-out
 rows (half-samples) and by rows learned from (models of halves), as in `evaluate.utility.study`.
