@@ -35,6 +35,7 @@ from evaluate.sampling import Side, side_seed
 from evaluate.tables import MetricResult, Real, Tables
 from synth.row_order import Histories, histories_of, order_ranks
 from synth.schema import Schema
+from understudy.extras.histories.layout import broken_steps
 
 NO_ORDER = "the schema names no order of an entity's rows, so that they make no history"
 """The reason why nothing is measured of a table without histories."""
@@ -128,12 +129,8 @@ class HistorySamples:
     def n_histories(self) -> int:
         return min(each.n_histories for each in self.all)
 
-    def equal_entities(self) -> "HistorySamples":
-        """The others cut to equally many entities: a small sample adds to a distance."""
-        n = min(len(each.lengths) for each in self.others)
-        return HistorySamples(self.train, tuple(each.first_entities(n) for each in self.others))
-
     def equal_steps(self) -> "HistorySamples":
+        """The others cut to equally many steps: a small sample adds to a distance."""
         n = min(each.n_steps for each in self.others)
         return HistorySamples(self.train, tuple(each.first_steps(n) for each in self.others))
 
@@ -267,7 +264,9 @@ def measure(tables: Tables) -> MetricResult:
 
 
 def length_distance(samples: HistorySamples) -> Distance:
-    return _distance([(each.lengths * 1.0, each.groups) for each in samples.equal_entities().all])
+    n = min(len(each.lengths) for each in samples.others)
+    equal = (samples.train, *(each.first_entities(n) for each in samples.others))
+    return _distance([(each.lengths * 1.0, each.groups) for each in equal])
 
 
 def gap_distance(samples: HistorySamples) -> Distance:
@@ -424,11 +423,4 @@ def _entities(
 
 
 def count_broken(each: GroupedHistories, name: str, schema: Schema) -> int:
-    now, before = each.histories.pairs
-    if name in schema.constant_in_entity:
-        codes = pd.factorize(each.frame[name])[0]
-        breaks = codes[now] != codes[before]
-    else:
-        line = schema.columns[name].positions(each.frame[name])
-        breaks = line[now] < line[before]
-    return len(np.unique(each.step_owners[breaks]))
+    return len(np.unique(each.step_owners[broken_steps(each.frame, name, each.histories, schema)]))

@@ -39,34 +39,26 @@ Rows = tuple[pd.DataFrame, NDArray[np.int64]]  # canonical rows of learned colum
 
 @dataclass(frozen=True)
 class _State:
-    """Histories under way: their last rows, these as they are counted, and sums over all of them.
-    `sums`: of the values of averaged columns so far, and how many; shape (n, 2) each.
-    """
+    """Histories under way."""
 
-    last: pd.DataFrame
-    counted: pd.DataFrame
+    last: pd.DataFrame  # their last rows
+    counted: pd.DataFrame  # these as they are counted
     owners: NDArray[np.int64]
     lengths: NDArray[np.int64]
-    sums: Mapping[str, NDArray[np.float64]]
+    sums: Mapping[str, NDArray[np.float64]]  # of averaged columns so far, and of how many values; shape (n, 2) each
 
     def taken(self, kept: NDArray[np.intp]) -> "_State":
-        return _State(
-            self.last.iloc[kept].reset_index(drop=True),
-            self.counted.iloc[kept].reset_index(drop=True),
-            self.owners[kept],
-            self.lengths[kept],
-            {name: sums[kept] for name, sums in self.sums.items()},
-        )
+        last, counted = (rows.iloc[kept].reset_index(drop=True) for rows in (self.last, self.counted))
+        sums = {name: sums[kept] for name, sums in self.sums.items()}
+        return _State(last, counted, self.owners[kept], self.lengths[kept], sums)
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """Histories drawn row after row.
-    `layout`: of rows as they are counted, which `schema` need not be.
-    """
+    """Histories drawn row after row."""
 
     schema: Schema
-    layout: HistoryLayout
+    layout: HistoryLayout  # of rows as they are counted, which `schema` need not be
     first: Any
     later: Any | None
     rng: np.random.Generator
@@ -300,13 +292,10 @@ class HistoryModel(ModelDisplay):
 
     def save(self, path: Path | str) -> None:
         content: dict[str, Any] = {
-            "generator": self.name,
-            "default_rows": self.default_rows,
-            "entity_shares": self.entity_shares,
-            "parameters": None if self.parameters is None else dict(self.parameters),
-            "averages": self.averages,
+            "generator": self.name, "default_rows": self.default_rows, "entity_shares": self.entity_shares,
+            "parameters": None if self.parameters is None else dict(self.parameters), "averages": self.averages,
             STEPS: list(self.chances),
-        }
+        }  # fmt: skip
         arrays = {f"{STEPS}.{at}": each for at, each in enumerate(self.chances.values())}
         if self.later is not None:
             own, of_later = self.later.taken_apart()

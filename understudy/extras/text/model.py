@@ -90,9 +90,7 @@ class TextWriter:
         return plain if plain and plain not in self.schema.missing_values else f"{plain}."[: column.length]
 
     def sequences(self, rows: pd.DataFrame, name: str) -> NDArray[np.int32]:
-        """Prompt and text of each row as tokens.
-        `rows`: *Sensitive* where they are real. Canonical, with columns of themes where there are any.
-        """
+        """Prompt and text of each row as tokens. `rows`: *Sensitive* where they are real. Canonical, with themes."""
         column: Any = self.schema.columns[name]
         return sequences_of(self.vocabulary, rows, name, max_tokens=self.max_tokens, length=column.length)
 
@@ -161,15 +159,10 @@ class TextModel(ModelDisplay):
         return self.rows.default_rows
 
     def sample(
-        self,
-        n_rows: int | None = None,
-        *,
-        seed: int | None = None,
-        given: Any = None,
-        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
-        progress: Progress = quiet,
+        self, n_rows: int | None = None, *, seed: int | None = None, given: Any = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None, progress: Progress = quiet,
         part: Part | None = None,
-    ) -> pd.DataFrame:
+    ) -> pd.DataFrame:  # fmt: skip
         given = given if given is None or isinstance(given, Mapping) else Table.of(given, named=False)
         asked = {*(given.names if isinstance(given, Table) else given or ()), *(balance or ())}
         if beside := asked & (self.rows.schema.columns.keys() - self.schema.columns.keys()):
@@ -185,9 +178,7 @@ class TextModel(ModelDisplay):
         return written
 
     def text_losses(self, rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
-        """The negative log-likelihood of each row's text, per token in nats; shape (n,). It reads these rows.
-        `rows`: *Sensitive* where they are real. Conforming to the schema.
-        """
+        """The negative log-likelihood of each row's text, per token in nats; shape (n,). It reads these rows."""
         columns: dict[str, Any] = dict(self.schema.columns)
         columns |= {text: columns[text].model_copy(update={"missing": True}) for text in self.schema.texts}
         read = conform(rows, self.schema.model_copy(update={"columns": columns}), outside="clamp")

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -62,9 +63,7 @@ class TextTokens:
     n_units: int
 
     @classmethod
-    def of(
-        cls, frame: pd.DataFrame, names: Sequence[str], owners: np.ndarray, vocabulary: dict[str, int]
-    ) -> "TextTokens":
+    def of(cls, frame: pd.DataFrame, names: Sequence[str], owners: np.ndarray, vocabulary: dict[str, int]) -> Self:
         """`owners`: the unit of each row. `vocabulary`: numbers of words from 0, which grows."""
         there = [(row, words(text)) for _, row, text in written(frame, names)]
         ids = [vocabulary.setdefault(word, len(vocabulary)) for _, text in there for word in text]
@@ -88,10 +87,9 @@ class TextTokens:
         return np.asarray(self.units[self.text])
 
     def joined(self, other: "TextTokens") -> "TextTokens":
-        return TextTokens(
-            np.r_[self.ids, other.ids], np.r_[self.sizes, other.sizes],
-            np.r_[self.units, other.units + self.n_units], self.n_units + other.n_units,
-        )  # fmt: skip
+        ids, sizes = np.r_[self.ids, other.ids], np.r_[self.sizes, other.sizes]
+        units = np.r_[self.units, other.units + self.n_units]
+        return TextTokens(ids, sizes, units, self.n_units + other.n_units)
 
     def chosen(self, texts: np.ndarray) -> "TextTokens":
         return replace(self, ids=self.ids[texts[self.text]], sizes=self.sizes[texts], units=self.units[texts])
