@@ -1,5 +1,6 @@
 """A logistic or linear regression by DP-SGD on real rows, at the table's epsilon and delta.
 
+What it would give without a table is compared with what the synthetic table gives, by repeated fits (`groups`, too).
 Gradients have a closed form, and each unit's is clipped exactly: with inputs x and residuals r (probabilities less the
 true class, or predicted less true number) a row's gradient is the outer product of r and x, and a unit's that of its
 rows together; the squared norm of such a sum follows from the inner products of the rows alone. All settings are public
@@ -200,12 +201,9 @@ class UnitRows:
         rows = np.where(there, self.first[units, None] + rank, 0)
         return self.X[rows].astype(np.float64), self.y[rows], there
 
-    def halves(self, rng: np.random.Generator) -> "tuple[UnitRows, UnitRows]":
-        first, second = np.split(rng.permutation(len(self)), [len(self) // 2])
-        return self._subset(np.sort(first)), self._subset(np.sort(second))
-
-    def _subset(self, units: np.ndarray) -> "UnitRows":
-        return replace(self, first=self.first[units], size=self.size[units])
+    def halves(self, rng: np.random.Generator) -> "list[UnitRows]":
+        halves = map(np.sort, np.split(rng.permutation(len(self)), [len(self) // 2]))
+        return [replace(self, first=self.first[units], size=self.size[units]) for units in halves]
 
 
 def units_of(tables: Tables, space: GroupSpace, y: np.ndarray) -> tuple[UnitRows, float]:
@@ -252,8 +250,8 @@ def clipped_sum(units: UnitRows, sample: np.ndarray, weights: np.ndarray, loss: 
 
 
 def clip_factors(X: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-    """Factors that scale each unit's gradient to a norm of at most `MAX_GRAD_NORM`; shape (u,).
-    `X`: shape (u, k, d). `residuals`: shape (u, k, n_outputs); 0 where there is no row.
+    """Factors that scale each unit's gradient to a norm of at most `MAX_GRAD_NORM`; shape (u,). Residuals of shape
+    (u, k, n_outputs) are 0 where there is no row.
     """
     inner = (X @ X.transpose(0, 2, 1)) * (residuals @ residuals.transpose(0, 2, 1))
     norms = np.sqrt(np.maximum(inner.sum(axis=(1, 2)), 0.0))
