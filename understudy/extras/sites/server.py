@@ -40,9 +40,8 @@ from understudy.data.source import RealTable, find_table
 from understudy.evaluation_log import count_attempt
 from understudy.extras.sites.channel import Channel, LocalChannel, SitesError, pack, unpack
 from understudy.extras.sites.job import SitesInputs
-from understudy.extras.sites.remote_table import RemoteRows, SecureSums, SitesBudget, stated
+from understudy.extras.sites.remote_table import RemoteRows, SecureSums, SitesBudget, fit_network, stated
 from understudy.extras.sites.site import DRAWN, OTHER_JOB, NoisyAnswers, Site
-from understudy.extras.sites.training import fit_network
 from understudy.job.seeds import child_seed
 from understudy.run.attacks import audit_claim
 
