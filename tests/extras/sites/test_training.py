@@ -30,6 +30,7 @@ from synth.table import conform
 from synth.transforms.encoding import BinnedEncoding
 from tests.extras.sites.conftest import NAMES, SIZES, Altered, SitesHome, dies
 from tests.understudy.conftest import SCHEMA, small_table
+from understudy.extras.sites import site
 from understudy.extras.sites.channel import LocalChannel, SitesError
 from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.remote_table import SecureSums, SitesBudget, fit_network
@@ -273,7 +274,7 @@ MUTANTS: dict[str, tuple[Callable[[Job], None], Any, str, Any]] = {
     "no noise": (updates_have_the_full_noise, NoiseShare, "floats", lambda self, values, sigma: values),
     "a share of the noise": (updates_have_the_full_noise, NoiseShare, "floats", _share_of_noise),
     "no clipping": (a_unit_is_clipped, dp_sgd, "clip_factors", lambda squared, bound: torch.ones_like(squared)),
-    "steps beyond the budget": (steps_end_with_the_budget, training, "steps_of", _beyond),
+    "steps beyond the budget": (steps_end_with_the_budget, site, "steps_of", _beyond),
     "rounds that are taken again": (steps_end_with_the_budget, NoisyAnswers, "keep", _unkept),
     "shuffled samples": (samples_are_poisson, NoNoise, "sample", _shuffled),
     "every unit in each sample": (samples_are_poisson, NoNoise, "sample", lambda self, n, rate: np.arange(n)),

@@ -250,8 +250,9 @@ def stated(statement: PrivacyStatement, inputs: SitesInputs, dropped: Collection
 def fit_network(
     sums: SecureSums, budget: SitesBudget, *, progress: Progress = quiet, folder: Path | None = None
 ) -> NeuralModel:
-    """A model of the rows of all sites: histograms by sums, then rounds of steps at the sites. `folder`: of checkpoints,
-    which hold nothing that the sites did not show.
+    """A model of the rows of all sites: histograms by sums, then rounds of steps at the sites.
+
+    Checkpoints in the folder hold nothing that the sites did not show.
     """
     from torch import from_numpy
 
