@@ -27,6 +27,7 @@ from synth.generators.wrapper import fit_model
 from synth.neural import training as loop
 from synth.neural.batches import UnitIndex
 from synth.schema import Schema, build_schema
+from tests.extras.conftest import uncalibrated
 from tests.extras.text.tiny import TINY
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
 from tests.text_tables import TEXT, complaint_schema, complaints
@@ -81,9 +82,7 @@ def specified(entities: bool, public: str | None = None) -> tuple[PrivateGenerat
         text |= {"public_text": public, "public_epochs": 1, "themes": 5}
     chosen = generator("independent", epsilon=2.0, text=text)
     assert isinstance(chosen, PrivateGenerator)
-    schedule = chosen.schedule(schema_of(entities))
-    assert schedule is not None
-    return chosen, schema_of(entities), schedule
+    return chosen, schema_of(entities), uncalibrated(chosen, schema_of(entities))
 
 
 def left(
@@ -388,8 +387,7 @@ def test_a_private_fit_that_was_cut_short_pays_again_for_a_stretch_at_most(
     chosen = generator("independent", epsilon=2.0, text={**TINY, "steps": 30, "sampling_rate": 0.1})
     assert isinstance(chosen, PrivateGenerator)
     schema, frame = complaint_schema(60), complaints(60, 1)
-    schedule = chosen.schedule(schema)
-    assert schedule is not None
+    schedule = uncalibrated(chosen, schema)
     (tmp_path / "place").mkdir()
 
     def fit(journal: Journal) -> Any:
