@@ -67,8 +67,7 @@ class Simulation:
     chances: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def rows(self, n_rows: int, mean_length: float, known: Mapping[str, Any] | None = None) -> Rows:
-        keys, n_drawn, n_entities = Keys(self.schema, self.part), 0, 0
-        parts: list[Rows] = []
+        keys, parts, n_drawn, n_entities = Keys(self.schema, self.part), list[Rows](), 0, 0
         while n_drawn < n_rows:
             self.progress("sampling histories", n_drawn / n_rows)
             wanted = min(int(1.02 * (n_rows - n_drawn) / max(mean_length, 1.0)) + 10, MOST_AT_ONCE)
@@ -223,9 +222,7 @@ class HistoryModel(ModelDisplay):
         its rows of an entity are one history, which follows what is given as the base's rows do.
         """
         if balance:
-            raise JobError(
-                "rows of histories are not balanced one by one: leave balance out, or order out of the schema"
-            )
+            raise JobError("rows of histories are not balanced one by one: leave out balance, or order in the schema")
         if given is not None and not isinstance(given, Mapping):
             return self._given(given, n_rows, seed, progress)
         self._check_names(map(str, given or {}))
@@ -266,8 +263,8 @@ class HistoryModel(ModelDisplay):
             raise JobError(
                 "histories of so many rows end early, for want of a row that keeps the constraints; give fewer"
             )
-        order = np.argsort(owners, kind="stable")  # the histories come entity by entity
-        return rows.take(np.argsort(order)).reset_index(drop=True)
+        # The histories come entity by entity.
+        return rows.take(np.argsort(np.argsort(owners, kind="stable"))).reset_index(drop=True)
 
     def rows_of(
         self, parents: pd.DataFrame, counts: NDArray[np.int64], *, seed: int | None = None, progress: Progress = quiet
