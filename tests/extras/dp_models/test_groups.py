@@ -15,7 +15,8 @@ from synth.dp.mechanisms import NoNoise, SystemNoise
 from synth.dp.schedule import Schedule
 from synth.schema import build_schema
 from tests.evaluate.utility.conftest import schema_of
-from tests.evaluate.utility.test_clusters import planted, shuffled
+from tests.evaluate.utility.test_clusters import planted as planted_tables
+from tests.evaluate.utility.test_clusters import shuffled
 from tests.evaluations import stated
 from understudy.extras.dp_models import groups
 from understudy.extras.dp_models import groups as module
@@ -196,7 +197,7 @@ def explained(tables):
 
 @pytest.fixture(scope="module")
 def fresh():
-    return measured(planted(claim=PLANTED_CLAIM))
+    return measured(planted_tables(claim=PLANTED_CLAIM))
 
 
 def test_planted_groups_are_found_with_dp(fresh):
@@ -205,7 +206,7 @@ def test_planted_groups_are_found_with_dp(fresh):
 
 
 def test_against_a_useless_table_finding_groups_directly_wins():
-    tables = planted(lambda train, _: shuffled(train), PLANTED_CLAIM)
+    tables = planted_tables(lambda train, _: shuffled(train), PLANTED_CLAIM)
     useless = measured(tables)
     assert useless[COST].low > 0.1
     assert f"alternative ({useless[COST].value + explained(tables):.3f})" in useless[COST].note

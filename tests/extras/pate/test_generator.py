@@ -1,4 +1,4 @@
-"""PATE-GAN: what its votes cost, what student and generator see, how it goes on after a cut, and what it learns."""
+"""PATE-GAN: votes of teachers and their cost, what student and generator see, a cut, and what it learns."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,10 +9,6 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from synth.transforms.layout import Layout, Span
-from understudy.extras.pate import teachers as module
-from understudy.extras.pate.teachers import Similarity, Teachers, dealt_to
-
 pytest.importorskip("torch")
 
 import torch
@@ -22,10 +18,12 @@ from synth.dp.schedule import Schedule
 from synth.generators import registry
 from synth.neural.dp_ctgan import ReleasedGenerator
 from synth.schema import Schema, build_schema
+from synth.transforms.layout import Layout, Span
 from tests.synth.generators import test_contract
 from tests.synth.generators.test_nothing_but_noise import differences, held
+from understudy.extras.pate import teachers as module
 from understudy.extras.pate.generator import VOTES, PateGan
-from understudy.extras.pate.teachers import train
+from understudy.extras.pate.teachers import Similarity, Teachers, dealt_to, train
 
 COLUMNS: dict[str, Any] = {
     "x": {"kind": "categorical", "categories": ["a", "b", "c"]},

@@ -1,4 +1,4 @@
-"""Jobs of several sites that cannot be carried out are refused in a sentence, before any row is read."""
+"""Jobs of several sites, what is refused before any row is read, their commands, and whole runs in this process."""
 
 import json
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 import tomli_w
 from typer.testing import CliRunner
+
+pytest.importorskip("flwr", reason="needs the extra `sites`")
 
 from synth.errors import BadInput
 from tests.extras.sites.conftest import NAMES, QUICK, SitesHome
@@ -90,9 +92,6 @@ def test_sites_that_hold_other_jobs_do_not_answer_each_other(sites_home: SitesHo
     other = sites_home.write(MST, seed=1)
     with pytest.raises(SitesError, match="generator, training, seed, policy, rows"):
         site.answer(pack({"job": other.digest, "task": "hello"}))
-
-
-pytest.importorskip("flwr", reason="needs the extra `sites`")
 
 
 def test_keys_are_made_and_never_replaced(sites_home: SitesHome) -> None:
