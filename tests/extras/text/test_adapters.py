@@ -16,9 +16,11 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from synth.dp.budget import Budget
 from synth.errors import JobError, ModelError
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator, load_model
+from tests.extras.conftest import uncalibrated
 from tests.extras.text import tiny
 from tests.synth.generators.deaf_noise import Watched
 from tests.synth.neural.toy import Purse
@@ -102,7 +104,9 @@ def fitted(folder: Path, epsilon: float | None = None, **settings: Any) -> TextM
     steps = {"steps": 2, "sampling_rate": 0.1} if settings.get("steps") != 0 else {}
     text = {"model": str(folder), "epochs": 1, **steps, **SETTINGS, **settings}
     schema = complaint_schema(None if epsilon is None else 60)
-    model = generator("independent", text=text, **more).fit(complaints(60, 2), schema, seed=4)
+    chosen: Any = generator("independent", text=text, **more)
+    budget = None if epsilon is None else Budget(uncalibrated(chosen, schema))
+    model = chosen.fit(complaints(60, 2), schema, seed=4, budget=budget)
     assert isinstance(model, TextModel)
     return model
 

@@ -334,10 +334,10 @@ def test_a_saved_model_is_safetensors_and_json_and_gives_the_same_sample(
     more = {"public_text": public, "public_epochs": 1, "themes": 5} if steps == 0 else {}
     text = {**TINY, "epochs": 2, "sampling_rate": 0.1, **more} | ({} if steps is None else {"steps": steps})
     claim, n_units = ({}, None) if steps is None else ({"epsilon": 2.0}, 60)
-    frame = complaints(60, 1)
-    model = generator("auto" if steps == 0 else "independent", text=text, **claim).fit(
-        frame, complaint_schema(n_units), seed=1
-    )
+    frame, schema = complaints(60, 1), complaint_schema(n_units)
+    chosen: Any = generator("auto" if steps == 0 else "independent", text=text, **claim)
+    budget = Budget(uncalibrated(chosen, schema)) if steps else None
+    model = chosen.fit(frame, schema, seed=1, budget=budget)
     model.save(tmp_path / "model")
     files = sorted((tmp_path / "model").iterdir())
     assert {path.suffix for path in files} == {".json", ".safetensors"}
