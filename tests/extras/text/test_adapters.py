@@ -25,7 +25,7 @@ from tests.extras.text import tiny
 from tests.synth.generators.deaf_noise import Watched
 from tests.synth.neural.toy import Purse
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text.decoder import AdaptedDecoder, named, trainable
+from understudy.extras.text.decoder import AdaptedDecoder
 from understudy.extras.text.model import TextModel, TextWriter
 from understudy.extras.text.training import PrivateTextTraining, has_gradients_by_text
 from understudy.extras.text.wrapper import LanguageModel
@@ -48,7 +48,7 @@ def writer(folder: Path, **settings: Any) -> TextWriter:
     text_writer = TextWriter.begun(asked, complaint_schema(), None, tiny.CPU)
     torch.manual_seed(1)
     with torch.no_grad():
-        for parameter in trainable(text_writer.decoder):
+        for parameter in text_writer.decoder.trained.values():
             parameter.add_(0.3 * torch.randn_like(parameter))
     return text_writer
 
@@ -121,14 +121,14 @@ def test_a_folders_model_is_adapted_saved_and_loaded_again(
     after = model.writer.decoder.state_dict()
     kept = {key for key in after if "lora_" not in key}
     assert all(torch.equal(after[key], untrained[key]) for key in kept)
-    assert all("lora_" in key for key, _ in named(model.writer.decoder))
+    assert all("lora_" in key for key in model.writer.decoder.trained)
     assert any(value.abs().max() > 0 for key, value in after.items() if "lora_B" in key)
     assert weights_of(folders[name]) == before
     model.save(tmp_path / "saved")
     assert {path.suffix for path in (tmp_path / "saved").iterdir()} <= {".json", ".safetensors"}
     (path,) = (tmp_path / "saved").glob("*.safetensors")
     of_texts = {key for key in load_file(path) if not key.startswith("base.")}
-    assert of_texts == {key for key, _ in named(model.writer.decoder)}
+    assert of_texts == model.writer.decoder.trained.keys()
     again = load_model(tmp_path / "saved")
     assert again.sample(12, seed=3).equals(model.sample(12, seed=3))
     assert (again.statement is None) == (epsilon is None)

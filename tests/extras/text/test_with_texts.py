@@ -33,7 +33,6 @@ from tests.synth.generators.deaf_noise import N_UNITS, Watched
 from tests.text_tables import TEXT, complaint_schema, complaints
 from understudy.extras.text import tokens
 from understudy.extras.text import training as texts
-from understudy.extras.text.decoder import named
 from understudy.extras.text.model import TextModel
 from understudy.extras.text.themes import Themes
 from understudy.extras.text.tokens import CodedVocabulary
@@ -408,4 +407,4 @@ def test_a_private_fit_that_was_cut_short_pays_again_for_a_stretch_at_most(
     assert lost == [(STEPS, 2)]
     assert len(steps) == 18
     assert isinstance(model, TextModel)
-    assert {key for key, _ in named(model.writer.decoder)} == set(begun["state"]["weights"])
+    assert model.writer.decoder.trained.keys() == set(begun["state"]["weights"])

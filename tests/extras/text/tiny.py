@@ -14,7 +14,7 @@ from synth.schema import Schema
 from synth.table import conform
 from synth.transforms.layout import Encoded
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text.decoder import Decoder, SmallDecoder, losses, trainable
+from understudy.extras.text.decoder import Decoder, SmallDecoder, losses
 from understudy.extras.text.tokens import CodedVocabulary, byte_pairs
 
 TINY: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 12, "vocabulary": 300, "device": "cpu"}
@@ -66,7 +66,7 @@ def gradient_of_unit(model: Decoder, sequences: np.ndarray, n_prompt: int) -> np
 
     All are divided by the same number, that of tokens at most.
     """
-    parameters = list(trainable(model))
+    parameters = list(model.trained.values())
     total = np.zeros(sum(parameter.numel() for parameter in parameters))
     for row in sequences:
         loss = losses(model, torch.from_numpy(row[None].astype(np.int64)), n_prompt).sum() / (

@@ -50,6 +50,15 @@ class Decoder(nn.Module):
         """
         raise NotImplementedError
 
+    @property
+    def trained(self) -> dict[str, nn.Parameter]:
+        return {name: parameter for name, parameter in self.named_parameters() if parameter.requires_grad}
+
+    def put(self, weights: Mapping[str, Tensor]) -> None:
+        if {name: w.shape for name, w in weights.items()} != {name: p.shape for name, p in self.trained.items()}:
+            raise ValueError("the weights are of another model")
+        self.load_state_dict(weights, strict=False)
+
 
 class SmallDecoder(Decoder):
     """A transformer of a few layers. `size`: of its vocabulary; `length`: tokens that it reads at most."""
@@ -300,7 +309,7 @@ def losses(decoder: Decoder, sequences: Tensor, n_prompt: int) -> Tensor:
 @torch.no_grad()
 def losses_of(decoder: Decoder, sequences: NDArray[np.int32], n_prompt: int) -> NDArray[np.float64]:
     """The same of a whole table, per token."""
-    nats, device = np.zeros(len(sequences)), next(trainable(decoder)).device
+    nats, device = np.zeros(len(sequences)), next(decoder.parameters()).device
     for at in range(0, len(sequences), ROWS_A_PASS):
         part = trimmed(torch.from_numpy(sequences[at : at + ROWS_A_PASS]).to(device).long())
         nats[at : at + ROWS_A_PASS] = losses(decoder, part, n_prompt).double().cpu().numpy()
@@ -311,17 +320,3 @@ def losses_of(decoder: Decoder, sequences: NDArray[np.int32], n_prompt: int) -> 
 def trimmed(sequences: Tensor) -> Tensor:
     """The sequences without ranks on the right where none has a token: for what promises nothing."""
     return sequences[:, : int((sequences > 0).any(0).nonzero().max()) + 1]
-
-
-def named(decoder: Decoder) -> Iterator[tuple[str, nn.Parameter]]:
-    return ((name, p) for name, p in decoder.named_parameters() if p.requires_grad)
-
-
-def trainable(decoder: Decoder) -> Iterator[nn.Parameter]:
-    return (parameter for _, parameter in named(decoder))
-
-
-def put(decoder: Decoder, weights: Mapping[str, Tensor]) -> None:
-    if {name: value.shape for name, value in weights.items()} != {name: p.shape for name, p in named(decoder)}:
-        raise ValueError("the weights are of another model")
-    decoder.load_state_dict(weights, strict=False)

@@ -27,8 +27,6 @@ from understudy.extras.text.decoder import (
     digest_of,
     load_tokenizer,
     losses_of,
-    named,
-    put,
     sample,
 )
 from understudy.extras.text.themes import Themes
@@ -104,7 +102,7 @@ class TextWriter:
 
     def to_arrays(self) -> dict[str, NDArray[np.float32]]:
         """The weights that were trained, and the arrays of themes, by name."""
-        arrays = {name: value.detach().cpu().numpy().astype(np.float32) for name, value in named(self.decoder)}
+        arrays = {name: value.detach().cpu().numpy().astype(np.float32) for name, value in self.decoder.trained.items()}
         return arrays if self.themes is None else arrays | self.themes.to_arrays()
 
     @classmethod
@@ -122,7 +120,7 @@ class TextWriter:
                 raise ModelError(f"the model was adapted from another than model={folder!r} holds now; put that back")
         device = device_of("cpu" if asked.device == "cpu" else "auto")
         writer = cls.begun(asked, schema, coded, device, themes)
-        put(writer.decoder, {name: torch.from_numpy(array) for name, array in weights.items()})
+        writer.decoder.put({name: torch.from_numpy(array) for name, array in weights.items()})
         return writer
 
 

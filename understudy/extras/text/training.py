@@ -42,9 +42,6 @@ from understudy.extras.text.decoder import (
     load_tokenizer,
     losses,
     most_read,
-    named,
-    put,
-    trainable,
     trimmed,
 )
 from understudy.extras.text.model import TextWriter
@@ -63,15 +60,15 @@ class _ByAdam:
     """The weights and moments of a training, which a checkpoint keeps, at the end of an epoch or a stretch."""
 
     def __init__(self, decoder: Decoder, n_prompt: int, kind: type[torch.optim.Optimizer], rate: float) -> None:
-        self._decoder, self._n_prompt, self._parameters = decoder, n_prompt, list(trainable(decoder))
+        self._decoder, self._n_prompt, self._parameters = decoder, n_prompt, list(decoder.trained.values())
         self._optimizer = kind(self._parameters, lr=rate)
 
     def state(self) -> dict[str, Any]:
-        weights = {name: value.detach().clone() for name, value in named(self._decoder)}
+        weights = {name: value.detach().clone() for name, value in self._decoder.trained.items()}
         return {"weights": weights, "optimizer": copy.deepcopy(self._optimizer.state_dict())}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        put(self._decoder, state["weights"])
+        self._decoder.put(state["weights"])
         self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
 
 
@@ -144,7 +141,7 @@ def has_gradients_by_text(decoder: Decoder, size: int, n_prompt: int, n_text: in
     """
     tokens = torch.randint(1, size + 1, (4, n_prompt + n_text), generator=torch.Generator().manual_seed(0))
     tokens[0, : n_prompt // 2], tokens[1, n_prompt + 2 :], tokens[3] = 0, 0, 0
-    parameters, bound = list(trainable(decoder)), 1e-3
+    parameters, bound = list(decoder.trained.values()), 1e-3
     units, expected = tokens.to(parameters[0].device).view(2, 2, -1), torch.zeros(())
     try:
         for unit in units:
