@@ -37,16 +37,7 @@ from understudy.extras.sites.channel import LocalChannel, SitesError
 from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.remote_table import SecureSums, SitesBudget, fit_network
 from understudy.extras.sites.server import serve
-from understudy.extras.sites.site import (
-    FULL_NOISE,
-    ROUND,
-    UNIT,
-    NoiseShare,
-    NoisyAnswers,
-    Site,
-    TrainingQuery,
-    trained,
-)
+from understudy.extras.sites.site import FULL_NOISE, ROUND, UNIT, NoiseShare, NoisyAnswers, Site, TrainingQuery, trained
 
 SMALL = {"d_latent": 2, "encoder_widths": [8], "decoder_widths": [8]}
 TVAE = {"name": "tvae", "epsilon": 2.0, "steps": 6, "sampling_rate": 0.1, **SMALL}

@@ -43,12 +43,7 @@ from synth.dp.events import Event, GaussianEvent, SubsampledGaussianEvent
 from synth.dp.mechanisms import SystemNoise
 from synth.errors import BudgetError
 from synth.generators.fitting.columns import COLUMNS, SIZES
-from synth.generators.fitting.training_data import (
-    PrivateRows,
-    TrainingTable,
-    bound_contributions,
-    counted_rows,
-)
+from synth.generators.fitting.training_data import PrivateRows, TrainingTable, bound_contributions, counted_rows
 from synth.generators.neural_generator import PrivateNetwork
 from synth.output import read_state, whole_file
 from synth.schema import Schema
