@@ -165,15 +165,6 @@ class NetworkColumns:
                 drawn[:, column] = self.levels[position].of(codes, rows.ranks[position])
         return drawn
 
-    def to_rows(self, drawn: Codes, log_weights: Array, rng: np.random.Generator) -> CodedRows:
-        codes = np.asfortranarray(self.codes_of(drawn))
-        ranks = {
-            position: self.levels[position].draw(codes[:, position], drawn[:, column], rng)
-            for column, (position, holds) in enumerate(self.columns)
-            if holds
-        }
-        return CodedRows(codes, ranks, log_weights)
-
     def codes_of(self, drawn: Codes) -> Codes:
         return drawn[:, [self.leader[position] for position in range(len(self.places))]]
 
@@ -235,10 +226,15 @@ class ArnDistribution:
         # A child of the generator, for PyTorch, whose own one is left as it is.
         seed = torch.Generator().manual_seed(int(rng.integers(2**63)))
         drawn, log_weights = draw(self.network, codes, known, seed, allowed=allowed, mask=mask, weigh=weigh)
-        rows = self.layout.to_rows(drawn, log_weights, rng)
+        codes, levels = np.asfortranarray(self.layout.codes_of(drawn)), self.layout.levels
+        ranks = {
+            position: levels[position].draw(codes[:, position], drawn[:, column], rng)
+            for column, (position, holds) in enumerate(columns)
+            if holds
+        }
         for position in ranked:
-            rows.ranks[position][:] = evidence.rows.ranks[position]  # type: ignore[union-attr]
-        return rows
+            ranks[position][:] = evidence.rows.ranks[position]  # type: ignore[union-attr]
+        return CodedRows(codes, ranks, log_weights)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         from understudy.extras.arn.network import to_arrays

@@ -94,11 +94,6 @@ class PateGan(PrivateGenerator):
 
         return events
 
-    def _n_teachers(self, n_units: int) -> int:
-        if self.n_teachers != "auto":
-            return self.n_teachers
-        return min(max(n_units // UNITS_PER_TEACHER, 1), MOST_TEACHERS)
-
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> NeuralModel:
@@ -126,8 +121,11 @@ class PateGan(PrivateGenerator):
         fit.progress("encoding", None)
         codes = encoding.apply(fit.train.columns(None), rng).codes
         n_units = fit.schema.n_units or len(fit.train)
+        n_teachers = self.n_teachers
+        if n_teachers == "auto":
+            n_teachers = min(max(n_units // UNITS_PER_TEACHER, 1), MOST_TEACHERS)
         entities = None if fit.schema.entity is None else fit.train.entities()
-        teachers = Teachers.dealt(codes, entities, self._n_teachers(n_units), rng.bytes(16))
+        teachers = Teachers.dealt(codes, entities, n_teachers, rng.bytes(16))
         del codes
 
         def tell(done: int) -> None:
