@@ -37,6 +37,15 @@ RANDOM, BY_PLACE = 0.3, 0.3  # shares of rows that are learned in an order of th
 UNDRAWN = -1  # code of a cell that is not drawn yet
 Codes = NDArray[np.int32]
 CHUNK_ROWS = 8_192  # rows that are drawn at once
+EPOCHS: Mapping[Order, int] = {"fixed": 6, "any": 14}
+# Rows of a table that takes so many passes. Smaller ones take more, by the root of the ratio; larger ones fewer.
+EPOCHS_ROWS, MOST_EPOCHS = (16_000, 64_000), 100
+# Decay for so many rows; it falls by a power of their number. Chosen on parts of three tables, of 1,000 to 81,000 rows,
+# by the likelihood of other rows, and by its distance from that of the rows themselves.
+DECAY, DECAY_ROWS, DECAY_POWER, MOST_DECAY = 0.6, 20_000, 0.8, 10.0
+# Of one cycle: the share of steps in which the rate rises, and its first and last value as shares of its peak.
+RISE, FIRST, LAST = 0.3, 1 / 25, 1e-4
+FEW_CODES = 12  # columns of no more codes have no curves
 
 
 class AutoregressiveNetwork(nn.Module):
@@ -211,17 +220,6 @@ def from_arrays(
             raise ValueError(f"array={name!r} is damaged: it has float32 of shape {tuple(weight.shape)}, all finite")
         weight.data.copy_(torch.from_numpy(array))
     return network.eval().requires_grad_(False)  # type: ignore[no-any-return]
-
-
-EPOCHS: Mapping[Order, int] = {"fixed": 6, "any": 14}
-# Rows of a table that takes so many passes. Smaller ones take more, by the root of the ratio; larger ones fewer.
-EPOCHS_ROWS, MOST_EPOCHS = (16_000, 64_000), 100
-# Decay for so many rows; it falls by a power of their number. Chosen on parts of three tables, of 1,000 to 81,000 rows,
-# by the likelihood of other rows, and by its distance from that of the rows themselves.
-DECAY, DECAY_ROWS, DECAY_POWER, MOST_DECAY = 0.6, 20_000, 0.8, 10.0
-# Of one cycle: the share of steps in which the rate rises, and its first and last value as shares of its peak.
-RISE, FIRST, LAST = 0.3, 1 / 25, 1e-4
-FEW_CODES = 12  # columns of no more codes have no curves
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,16 @@ N_RUNS, N_SPLITS = 4, 4  # Fits that the score is the mean of, and splits of the
 # On half the units. Half the noise would be as noisy as one fit; the score is the mean of several.
 LESS_NOISE = math.sqrt(2 / N_RUNS) / 2
 MAX_UNITS = 100_000  # Units that are learned from at most, so that a large table fits in memory
+Predicted = tuple[list[np.ndarray], list[list[np.ndarray]]]  # of fits on all units, and on both halves of some splits
+Loss = Literal["binary", "softmax", "squared"]
+WHAT = "steps of DP-SGD"
+N_STEPS, EXPECTED_ROWS = 300, 2_000  # Steps, and rows in a sample as expected where each unit gives as many as it may
+LEAST_RATE = 0.01  # Of sampling: at smaller ones the accountant takes longer than the steps
+MAX_GRAD_NORM = 0.5
+LEARNING_RATE: dict[Loss, float] = {"binary": 16.0, "softmax": 8.0, "squared": 2.0}
+"""Fixed for all tables. Rows have norm 1 at most, and of several columns the mean square of their coordinates is below
+1/2 in most directions: losses are then smooth with constant 1/8, 1/4 and 1/2, and steps of up to 2 over it converge."""
+GAP = "utility.dp_alternative.gap"
 
 
 def metric(name: str, title: str, lead: str, better: str) -> Metric:
@@ -44,9 +54,6 @@ def metric(name: str, title: str, lead: str, better: str) -> Metric:
         name, "lower", title, f"{lead} synthetic rows; above 0, the table costs that much.",
         describes=f"it says what another way would give, not how good the table is; name {better!r}",
     )  # fmt: skip
-
-
-Predicted = tuple[list[np.ndarray], list[list[np.ndarray]]]  # of fits on all units, and on both halves of some splits
 
 
 def repeated(units: Any, fit: Callable[[Any, float, float], np.ndarray], rng: np.random.Generator) -> Predicted:
@@ -70,15 +77,6 @@ def lead(
     return MetricResult((estimate,))
 
 
-Loss = Literal["binary", "softmax", "squared"]
-WHAT = "steps of DP-SGD"
-N_STEPS, EXPECTED_ROWS = 300, 2_000  # Steps, and rows in a sample as expected where each unit gives as many as it may
-LEAST_RATE = 0.01  # Of sampling: at smaller ones the accountant takes longer than the steps
-MAX_GRAD_NORM = 0.5
-LEARNING_RATE: dict[Loss, float] = {"binary": 16.0, "softmax": 8.0, "squared": 2.0}
-"""Fixed for all tables. Rows have norm 1 at most, and of several columns the mean square of their coordinates is below
-1/2 in most directions: losses are then smooth with constant 1/8, 1/4 and 1/2, and steps of up to 2 over it converge."""
-GAP = "utility.dp_alternative.gap"
 METRICS = (
     metric(
         GAP, "Cost of going through a table", "Score of a model trained on the real rows by DP-SGD at the table's "

@@ -44,6 +44,39 @@ MIN_COMPARED = 24
 """Of these, those that are left where tables are cut to equally many steps: with fewer a half-sample may be empty."""
 N_BINS = 8  # Quantiles of the training table that values of a number are told apart by
 MOST_CATEGORIES = 16  # Categories that are told apart, the most frequent ones; the others are one
+NAME = "fidelity.histories"
+WORST = "histories.dependence.floor_share.worst"
+LENGTHS, GAPS = "histories.lengths.excess", "histories.gaps.excess"
+IMPOSSIBLE = "histories.impossible.excess"
+ENTITIES = Counted("entities of the synthetic table and as many of the holdout", 1)
+STEPS = Counted("rows that follow another one, in the synthetic table and as many in the holdout", 1)
+METRICS = tuple(
+    replace(metric, needs="order", anchor="histories", spoiled_by=("dealt",) if metric.name == WORST else ())
+    for metric in (
+        Metric(LENGTHS, "lower", "Rows per entity, distance beyond noise", "Largest gap between the two cumulative "
+               "curves of how many rows an entity has, minus that of fresh real histories.", counted=ENTITIES, key=True,
+               ends=(-1.0, 1.0)),
+        Metric(GAPS, "lower", "Gaps between rows, distance beyond noise", "Largest gap between the two cumulative "
+               "curves of how far rows of an entity lie apart in their order, minus that of fresh real histories.",
+               counted=STEPS, ends=(-1.0, 1.0)),
+        Metric(WORST, "lower", "Transitions lost or made up, worst column", "0: rows depend on the one before as in "
+               "fresh real histories. 1: as in rows dealt at random to entities. Above 1, dependence is made up. Of "
+               "the worst column.", counted=STEPS, key=True,
+               note="0 as fresh real histories, 1 as rows dealt at random"),
+        Metric(IMPOSSIBLE, "lower", "Steps that hardly occur", "Of entities with some value, the share in which a step "
+               "follows that never or hardly occurs in real histories, beyond that of fresh real ones; or the share in "
+               "which a constant varies, or a column falls that never does. The worst of all.",
+               counted=Counted("synthetic entities with that value"), key=True, ends=(-1.0, 1.0)),
+    )
+)  # fmt: skip
+_FEW = f"it needs at least {MIN_HISTORIES} entities with two rows or more in each table"
+_UNTOLD = "histories of rows dealt at random are not told from fresh real ones: few rows, or hardly any dependence"
+MOST_LENGTHS = 12  # Lengths of histories that are drawn one by one; the last stands for all that are longer
+HARDLY, LEAST_EXPECTED = 0.05, 20.0
+"""A step hardly occurs: this share of what independent rows would bring, where that is as much in training rows."""
+LEAST_AT_RISK, LEAST_FRESH = 300, 150
+"""Synthetic and fresh entities with a value that is looked at. With fewer no interval is narrow enough to keep a limit:
+they count where their share is beyond fresh histories for certain."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,40 +222,6 @@ DEALT = SpoiledCase(
     subject="the dependence on the row before",
     silent="Rows hardly depend on the row before, or too few entities have two rows to tell.",
 )
-
-NAME = "fidelity.histories"
-WORST = "histories.dependence.floor_share.worst"
-LENGTHS, GAPS = "histories.lengths.excess", "histories.gaps.excess"
-IMPOSSIBLE = "histories.impossible.excess"
-ENTITIES = Counted("entities of the synthetic table and as many of the holdout", 1)
-STEPS = Counted("rows that follow another one, in the synthetic table and as many in the holdout", 1)
-METRICS = tuple(
-    replace(metric, needs="order", anchor="histories", spoiled_by=("dealt",) if metric.name == WORST else ())
-    for metric in (
-        Metric(LENGTHS, "lower", "Rows per entity, distance beyond noise", "Largest gap between the two cumulative "
-               "curves of how many rows an entity has, minus that of fresh real histories.", counted=ENTITIES, key=True,
-               ends=(-1.0, 1.0)),
-        Metric(GAPS, "lower", "Gaps between rows, distance beyond noise", "Largest gap between the two cumulative "
-               "curves of how far rows of an entity lie apart in their order, minus that of fresh real histories.",
-               counted=STEPS, ends=(-1.0, 1.0)),
-        Metric(WORST, "lower", "Transitions lost or made up, worst column", "0: rows depend on the one before as in "
-               "fresh real histories. 1: as in rows dealt at random to entities. Above 1, dependence is made up. Of "
-               "the worst column.", counted=STEPS, key=True,
-               note="0 as fresh real histories, 1 as rows dealt at random"),
-        Metric(IMPOSSIBLE, "lower", "Steps that hardly occur", "Of entities with some value, the share in which a step "
-               "follows that never or hardly occurs in real histories, beyond that of fresh real ones; or the share in "
-               "which a constant varies, or a column falls that never does. The worst of all.",
-               counted=Counted("synthetic entities with that value"), key=True, ends=(-1.0, 1.0)),
-    )
-)  # fmt: skip
-_FEW = f"it needs at least {MIN_HISTORIES} entities with two rows or more in each table"
-_UNTOLD = "histories of rows dealt at random are not told from fresh real ones: few rows, or hardly any dependence"
-MOST_LENGTHS = 12  # Lengths of histories that are drawn one by one; the last stands for all that are longer
-HARDLY, LEAST_EXPECTED = 0.05, 20.0
-"""A step hardly occurs: this share of what independent rows would bring, where that is as much in training rows."""
-LEAST_AT_RISK, LEAST_FRESH = 300, 150
-"""Synthetic and fresh entities with a value that is looked at. With fewer no interval is narrow enough to keep a limit:
-they count where their share is beyond fresh histories for certain."""
 
 
 class HistoryFigures(FigurePart):

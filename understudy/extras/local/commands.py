@@ -16,14 +16,6 @@ SEEN = (
     "and each further run on the same rows costs as much again"
 )
 WIDTHS = (0.02, 0.01)  # half widths of an interval for which respondents are told
-
-
-def add_to(app: typer.Typer) -> None:
-    asked = "--schema survey.schema.toml --epsilon 2"
-    app.command("survey", epilog=f"Example: understudy survey {asked}")(survey)
-    app.command("randomize", epilog=f"Example: understudy randomize answers.csv {asked} --out reports")(randomize)
-
-
 EpsilonOption = Annotated[float, opt("Of all that one respondent sends; pure.")]
 PairsOption = Annotated[list[str] | None, opt(
     "A pair that is asked beside the columns, or all, none or auto; may be repeated.", "--pairs",
@@ -33,6 +25,12 @@ AnswersOption = Annotated[int | None, opt(
     "Questions that each respondent answers.", "--answers", min=1, show_default="by the smallest variance",
 )]  # fmt: skip
 BinsOption = Annotated[int, opt("Of a number or time without declared ones.", "--bins", min=2, max=1000)]
+
+
+def add_to(app: typer.Typer) -> None:
+    asked = "--schema survey.schema.toml --epsilon 2"
+    app.command("survey", epilog=f"Example: understudy survey {asked}")(survey)
+    app.command("randomize", epilog=f"Example: understudy randomize answers.csv {asked} --out reports")(randomize)
 
 
 def survey(  # noqa: PLR0913 - options of the command line

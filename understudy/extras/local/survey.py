@@ -54,6 +54,8 @@ MOST_CELLS = 100_000  # answers to one question at most
 LARGEST_NOISE = 0.2  # the mean distance of a pair from its true shares, by noise alone, up to which "auto" asks pairs
 QUANTILE = float(special.ndtri(0.975))
 _SHARES = np.linspace(0.0, 1.0, 101)  # among which the one with the widest interval is looked for
+HEADER, LINES = "survey.json", "reports.csv"
+LINES_AT_ONCE = 500_000
 
 
 @dataclass(frozen=True)
@@ -240,10 +242,6 @@ def public_bins(schema: Schema, n_bins: int) -> Discretizer:
         return regroup(attribute, np.cumsum(starts))
 
     return Discretizer(tuple(map(binned, Discretizer.by_schema(schema).attributes)))
-
-
-HEADER, LINES = "survey.json", "reports.csv"
-LINES_AT_ONCE = 500_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,6 +67,17 @@ CHUNK_ROWS = 8_192  # rows that are compared at a time
 FINENESS = 64  # steps of a similarity in whole numbers, to one of an agreement in a code that every row has
 RAREST_SHARE = 1e-3  # keeps the weight of an agreement in a rare code finite
 WITHOUT = 0  # votes of a teacher that has no rows
+N_COMPARED = 448  # generated rows of a round that teachers hold against real ones, beside those that they vote on
+WARM_STEPS, WARM_ROUNDS = 150, 4
+"""Steps of the generator before the first round, toward the released marginals alone: at most, and at most as many as
+so many rounds have."""
+SIGNAL = 0.1
+"""Standard deviation of the share of votes that a pair of codes is taken to explain, before anything is known."""
+LEAST_NOISE = 0.03  # standard deviation of the share of votes that pairs of codes do not explain, beside the noise
+KEPT = 0.8  # the share of a round's weight that the next round leaves it
+SCORE_WEIGHT = 5.0  # of the student's scores in the generator's loss
+Release = Callable[[NDArray[np.int64]], NDArray[np.int64]]
+"""Noisy counts in place of exact ones, of which a budget has charged the release."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,19 +179,6 @@ class Similarity:
 
 if TYPE_CHECKING:
     from understudy.extras.pate.generator import PateGan
-
-N_COMPARED = 448  # generated rows of a round that teachers hold against real ones, beside those that they vote on
-WARM_STEPS, WARM_ROUNDS = 150, 4
-"""Steps of the generator before the first round, toward the released marginals alone: at most, and at most as many as
-so many rounds have."""
-SIGNAL = 0.1
-"""Standard deviation of the share of votes that a pair of codes is taken to explain, before anything is known."""
-LEAST_NOISE = 0.03  # standard deviation of the share of votes that pairs of codes do not explain, beside the noise
-KEPT = 0.8  # the share of a round's weight that the next round leaves it
-SCORE_WEIGHT = 5.0  # of the student's scores in the generator's loss
-
-Release = Callable[[NDArray[np.int64]], NDArray[np.int64]]
-"""Noisy counts in place of exact ones, of which a budget has charged the release."""
 
 
 class Student:

@@ -68,6 +68,10 @@ REQUEST, END = "query.request", "query.end"  # kinds of messages: one that the s
 HEARTBEAT_S, HOLD_S, CALL_S = 45, 10.0, 300.0
 SILENCE_S = constant.HEARTBEAT_PATIENCE * HEARTBEAT_S
 RETRY_S, END_S = 1.0, 5.0  # seconds between two tries to join; seconds that sites have to leave at the end
+_REFUSED = {
+    401: "the server did not accept the site's signature; the clocks of both must agree within 5 minutes",
+    403: "the server does not know this site's public key; give it the key, and start it again",
+}
 
 
 class _State(InMemoryLinkState):  # type: ignore[misc]
@@ -289,12 +293,6 @@ def _payload(received: Message) -> bytes | None:
         return None
     payload = received.content.config_records.get("payload", {}).get("bytes")
     return payload if isinstance(payload, bytes) else None
-
-
-_REFUSED = {
-    401: "the server did not accept the site's signature; the clocks of both must agree within 5 minutes",
-    403: "the server does not know this site's public key; give it the key, and start it again",
-}
 
 
 def serve_site(

@@ -39,6 +39,10 @@ from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.secure_aggregation import sum_of_sites
 from understudy.extras.sites.site import FULL_NOISE, UNIT, CountQuery, TrainingQuery, plan_of, steps_of, trained
 
+Sum = tuple[NDArray[np.int64], tuple[str, ...]]  # numbers, and the sites in them
+DROPPED = "dropped.json"  # the file of who dropped out of a training
+ATTEMPTS = 3  # tries at one sum, where sites are lost between their answer and the unmasking
+
 
 @dataclass(frozen=True, eq=False)
 class PendingCounts:
@@ -98,11 +102,6 @@ class RemoteRows(RowsElsewhere):
 
     def rows_per_entity(self) -> Any:
         return PendingCounts("sizes", (self.schema.max_rows_per_unit,))
-
-
-Sum = tuple[NDArray[np.int64], tuple[str, ...]]  # numbers, and the sites in them
-DROPPED = "dropped.json"  # the file of who dropped out of a training
-ATTEMPTS = 3  # tries at one sum, where sites are lost between their answer and the unmasking
 
 
 @dataclass

@@ -63,6 +63,9 @@ Vector = npt.NDArray[np.int64]
 Masked = npt.NDArray[np.uint64]
 Hex = Annotated[str, Field(pattern=r"^([0-9a-f]{2})+$")]
 Key = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+R = TypeVar("R")
+Ask = Callable[[str, Mapping[str, bytes]], Mapping[str, bytes]]
+"""Sends a stage's messages to sites, and gives their replies by site; who has dropped out has none."""
 
 
 class AggregationError(BadInput):
@@ -124,9 +127,6 @@ class Unmasking(Message):
 
 
 M = TypeVar("M", bound=Message)
-R = TypeVar("R")
-Ask = Callable[[str, Mapping[str, bytes]], Mapping[str, bytes]]
-"""Sends a stage's messages to sites, and gives their replies by site; who has dropped out has none."""
 
 
 def written(message: Message) -> bytes:

@@ -73,6 +73,7 @@ BOOKS, DRAWN = "books.json", "[!.]*.npz"  # files of a site's answers
 ANEW = "begin anew at all sites: remove the unfinished folder beside each output (what was reserved stays spent)"
 LEAST_SHARE_SIGMA = 2.5
 """Standard deviation of a site's share of noise at least, in rows: with less, a sum of shares is no Gaussian."""
+MOST_CELLS = 50_000_000  # numbers of one answer at most (400 MB): what `NoiseShare` says of a sum of shares rests on it
 
 
 class NoiseShare(SystemNoise):
@@ -100,9 +101,6 @@ def share_of(sigma: float, n_honest: int) -> float:
     (5.0, 2.5)
     """
     return max(sigma / math.sqrt(n_honest), LEAST_SHARE_SIGMA)
-
-
-MOST_CELLS = 50_000_000  # numbers of one answer at most (400 MB): what `NoiseShare` says of a sum of shares rests on it
 
 
 class CountQuery(Frozen):

@@ -31,6 +31,10 @@ from understudy.extras.text.wrapper import LanguageModel
 Cache = Any  # keys and values of the tokens so far, in the form of the decoder that made them
 HEAD = 16  # width of an attention head
 ROWS_AT_ONCE, ROWS_A_PASS = 256, 64  # texts that are written side by side, and that are read at once
+NEEDED = ("config.json", "tokenizer.json", "*.safetensors")
+ADAPTER = "adapter_config.json"  # names another folder, which nothing here has looked at
+SAFELY = {"local_files_only": True, "trust_remote_code": False}
+LENGTHS = ("max_position_embeddings", "n_positions")  # keys of a configuration that say how many tokens a model reads
 
 
 class Decoder(nn.Module):
@@ -166,12 +170,6 @@ def draw(logits: Tensor, top_p: float, generator: torch.Generator) -> Tensor:
     before = shares.cumsum(1) - shares
     rank = torch.multinomial(shares.masked_fill(before >= top_p, 0.0), 1, generator=generator)
     return order.gather(1, rank)[:, 0]
-
-
-NEEDED = ("config.json", "tokenizer.json", "*.safetensors")
-ADAPTER = "adapter_config.json"  # names another folder, which nothing here has looked at
-SAFELY = {"local_files_only": True, "trust_remote_code": False}
-LENGTHS = ("max_position_embeddings", "n_positions")  # keys of a configuration that say how many tokens a model reads
 
 
 def check_folder(path: str, n_tokens: int = 0) -> None:

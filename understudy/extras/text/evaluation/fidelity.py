@@ -42,6 +42,42 @@ MOST_LEARNED = 2_000  # Texts that a model learns from at most
 RIDGE = 1.0  # Penalty, as is customary for texts whose features have length 1
 MIN_TEXTS = 4 * N_GROUPS  # Texts, or entities with one, of each table that a comparison needs
 _REPLICATES = replicate_groups(N_GROUPS)[: HALVES.stop]  # All rows, half-samples and their complements
+TEXTS = Counted("rows of the synthetic table and as many of the holdout", 1, 10_000)
+_DIFFERENCE = (-1.0, 1.0)
+_BEYOND = "minus that of fresh real texts; of the worst column."
+_DECLARED = (
+    Metric("texts.missing.worst", "lower", "Missing texts, worst column",
+           "The largest difference in the share of rows without a text.", counted=TEXTS, ends=(0.0, 1.0)),
+    Metric("texts.lengths.excess", "lower", "Words of a text, distance beyond noise", "Largest gap between the two "
+           f"cumulative curves of how many words a text has, {_BEYOND}", counted=TEXTS, ends=_DIFFERENCE),
+    Metric("texts.words.excess", "lower", "Vocabulary, distance beyond noise", "Share of the different words of texts "
+           f"that would have to be others (total variation), {_BEYOND}", counted=TEXTS, key=True, ends=_DIFFERENCE),
+    Metric("texts.order.floor_share", "lower", "Order of words lost or made up", "0: a word follows from the two "
+           "before it as in fresh real texts. 1: as in texts whose words were shuffled. Above 1, order is made up. Of "
+           "the worst column.", counted=TEXTS, key=True, note="0 as fresh real texts, 1 as words shuffled"),
+    Metric("texts.agreement.floor_share", "lower", "Agreement of texts with columns, lost or made up", "0: texts tell "
+           "of their row as fresh real ones do. 1: as texts dealt at random to rows. Above 1, agreement is made up. Of "
+           "the worst column of texts.", counted=TEXTS, key=True,
+           note="0 as fresh real rows, 1 as texts dealt at random to rows", spoiled_by=("shuffled",)),
+    Metric("texts.repeated.excess", "lower", "Repeated texts beyond real ones", "Share of texts that equal another one "
+           f"in their table, {_BEYOND}", counted=TEXTS, key=True, ends=_DIFFERENCE),
+)  # fmt: skip
+METRICS = tuple(replace(metric, needs="texts", anchor="texts") for metric in _DECLARED)
+GATED = tuple(metric.name for metric in METRICS if metric.gateable)
+
+NAME = "fidelity.texts"
+MISSING, REPEATED = "texts.missing.worst", "texts.repeated.excess"
+LENGTHS, WORDS = "texts.lengths.excess", "texts.words.excess"
+ORDER, AGREEMENT = "texts.order.floor_share", "texts.agreement.floor_share"
+SIDES = 1 + SHUFFLED  # Training, synthetic and fresh rows: texts of shuffled ones are none of their rows
+MOST_ROWS = 10_000  # Rows of each table whose texts are compared at most
+N_FOLDS = 4  # Parts of the held-out texts, each of which is looked at by a model of the others
+MOST_EXAMPLES, MOST_FIELDS = 5, 6  # Synthetic texts that are shown, and columns beside each
+_FEW = f"it needs at least {MIN_TEXTS} texts in each table"
+_UNTOLD = {
+    ORDER: "shuffled words are not told from fresh real texts: few texts, or hardly any order",
+    AGREEMENT: "texts dealt at random to rows are not told from fresh real rows: few rows, or hardly any agreement",
+}
 
 
 def encoded(texts: Sequence[np.ndarray], coded: EncodedSamples) -> tuple[list[Any], list[np.ndarray], np.ndarray]:
@@ -118,44 +154,6 @@ def agreements(texts: Sequence[np.ndarray], coded: EncodedSamples, n_folds: int)
         dealt[groups[0] == group] = np.roll(np.flatnonzero(groups[0] == group), 1)
     sides = [*zip(predicted, outputs, groups, strict=True), (predicted[0][dealt], outputs[0], groups[0])]
     return np.array([correlations(guess, truth, columns, by_group) for guess, truth, by_group in sides])
-
-
-TEXTS = Counted("rows of the synthetic table and as many of the holdout", 1, 10_000)
-_DIFFERENCE = (-1.0, 1.0)
-_BEYOND = "minus that of fresh real texts; of the worst column."
-_DECLARED = (
-    Metric("texts.missing.worst", "lower", "Missing texts, worst column",
-           "The largest difference in the share of rows without a text.", counted=TEXTS, ends=(0.0, 1.0)),
-    Metric("texts.lengths.excess", "lower", "Words of a text, distance beyond noise", "Largest gap between the two "
-           f"cumulative curves of how many words a text has, {_BEYOND}", counted=TEXTS, ends=_DIFFERENCE),
-    Metric("texts.words.excess", "lower", "Vocabulary, distance beyond noise", "Share of the different words of texts "
-           f"that would have to be others (total variation), {_BEYOND}", counted=TEXTS, key=True, ends=_DIFFERENCE),
-    Metric("texts.order.floor_share", "lower", "Order of words lost or made up", "0: a word follows from the two "
-           "before it as in fresh real texts. 1: as in texts whose words were shuffled. Above 1, order is made up. Of "
-           "the worst column.", counted=TEXTS, key=True, note="0 as fresh real texts, 1 as words shuffled"),
-    Metric("texts.agreement.floor_share", "lower", "Agreement of texts with columns, lost or made up", "0: texts tell "
-           "of their row as fresh real ones do. 1: as texts dealt at random to rows. Above 1, agreement is made up. Of "
-           "the worst column of texts.", counted=TEXTS, key=True,
-           note="0 as fresh real rows, 1 as texts dealt at random to rows", spoiled_by=("shuffled",)),
-    Metric("texts.repeated.excess", "lower", "Repeated texts beyond real ones", "Share of texts that equal another one "
-           f"in their table, {_BEYOND}", counted=TEXTS, key=True, ends=_DIFFERENCE),
-)  # fmt: skip
-METRICS = tuple(replace(metric, needs="texts", anchor="texts") for metric in _DECLARED)
-GATED = tuple(metric.name for metric in METRICS if metric.gateable)
-
-NAME = "fidelity.texts"
-MISSING, REPEATED = "texts.missing.worst", "texts.repeated.excess"
-LENGTHS, WORDS = "texts.lengths.excess", "texts.words.excess"
-ORDER, AGREEMENT = "texts.order.floor_share", "texts.agreement.floor_share"
-SIDES = 1 + SHUFFLED  # Training, synthetic and fresh rows: texts of shuffled ones are none of their rows
-MOST_ROWS = 10_000  # Rows of each table whose texts are compared at most
-N_FOLDS = 4  # Parts of the held-out texts, each of which is looked at by a model of the others
-MOST_EXAMPLES, MOST_FIELDS = 5, 6  # Synthetic texts that are shown, and columns beside each
-_FEW = f"it needs at least {MIN_TEXTS} texts in each table"
-_UNTOLD = {
-    ORDER: "shuffled words are not told from fresh real texts: few texts, or hardly any order",
-    AGREEMENT: "texts dealt at random to rows are not told from fresh real rows: few rows, or hardly any agreement",
-}
 
 
 def compared(tables: Tables) -> tuple[Samples, Samples]:

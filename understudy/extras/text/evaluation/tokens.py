@@ -27,6 +27,8 @@ LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)  # Leng
 _WORDS = re.compile(r"\w+(?:['\u2019.@+-]\w+)*|[^\w\s]")
 _FACTOR = 0x9E3779B97F4A7C15  # of the hash, odd: modulo 2^64 it has an inverse
 _INVERSE = pow(_FACTOR, -1, 2**64)
+ORDER = 3  # Words that are looked at together
+KNOWN = 3  # Units that have a word, from which on it is one of its own
 
 
 def words(text: str) -> list[str]:
@@ -171,10 +173,6 @@ def held_by_one(runs: np.ndarray, owners: np.ndarray) -> np.ndarray:
     some = np.zeros(int(runs.max(initial=-1)) + 1, dtype=np.int64)
     some[runs] = owners
     return np.asarray(np.bincount(runs, owners != some[runs])[runs] == 0)
-
-
-ORDER = 3  # Words that are looked at together
-KNOWN = 3  # Units that have a word, from which on it is one of its own
 
 
 def word_bases(vocabulary: Sequence[str], known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
