@@ -9,6 +9,6 @@ from tests.understudy.conftest import own_key, table, workspace  # noqa: F401
 
 
 def uncalibrated(generator: Any, schema: Schema) -> Schedule:
-    """A schedule that a fit takes for its own, at less than its epsilon: to search for the most noise takes seconds."""
+    """A schedule that a fit takes for its own, below its epsilon: to search for the least noise takes a second."""
     counted, delta = generator.counted(schema), resolve_delta(generator.delta, schema)
-    return Schedule(tuple(generator.whole_plan(counted, delta)(approximate_rho(generator.epsilon, delta) / 2)), delta)
+    return Schedule(tuple(generator.whole_plan(counted, delta)(approximate_rho(generator.epsilon, delta) / 8)), delta)

@@ -170,7 +170,6 @@ def test_themes_are_counted_and_paid_as_columns_are(public: str) -> None:
     themed = chosen.counted(schema)
     assert len(themed.modeled) == len(schema.modeled) + 2 * 5 + 1  # and which complaints are missing
     assert bare.counted(schema).modeled == (*schema.modeled, f"{TEXT}: missing")
-    assert schedule.epsilon <= 2.0
     counts, fewer = (
         sum(event.count for event in schedule_of.events if event.what != STEPS) for schedule_of in (schedule, without)
     )
