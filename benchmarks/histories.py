@@ -36,7 +36,7 @@ from synth.row_order import histories_of
 from synth.schema import Schema, build_schema
 from synth.table import conform
 from understudy.extras.histories import fidelity, next_event
-from understudy.extras.histories.samples import HistorySamples, StepCodes, varying
+from understudy.extras.histories.fidelity import HistorySamples, StepCodes, varying
 
 N_ENTITIES = 6_000
 PAR_ENTITIES = 3_000

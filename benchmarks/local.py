@@ -24,8 +24,7 @@ from benchmarks.runs import keep, read_kept
 from benchmarks.scoring import Scorer
 from synth.schema import build_schema
 from understudy.extras.local.oracles import DirectEncoding, UnaryEncoding
-from understudy.extras.local.reports import ReportCounts
-from understudy.extras.local.survey import Survey
+from understudy.extras.local.survey import ReportCounts, Survey
 
 EPSILONS = (1.0, 4.0, 8.0)
 SEEDS = 3

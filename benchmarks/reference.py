@@ -20,7 +20,7 @@ from evaluate.metrics import CATALOG, Metric
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator_class, names
 from understudy.cli import app
-from understudy.extras.text.specification import LanguageModel
+from understudy.extras.text.wrapper import LanguageModel
 from understudy.job.load import json_schema
 
 DERIVED = re.compile(r"(<!-- derived: ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -179,7 +179,7 @@ def _sites(dealt: Dealt, name: str, seed: int, colluding: int = 1) -> tuple[pd.D
 
 def _processes(dealt: Dealt, name: str, seed: int) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Every site in a process of its own; its evaluation is of columns alone, and outside the seconds of the fit."""
-    from understudy.extras.sites.credentials import make_server_files, make_site_files
+    from understudy.extras.sites.channel import make_server_files, make_site_files
     from understudy.extras.sites.flower import FlowerChannel
     from understudy.extras.sites.server import serve
 

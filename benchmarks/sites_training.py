@@ -24,9 +24,8 @@ from synth.generators.models.model import Model
 from synth.generators.registry import generator
 from understudy.extras.sites.channel import LocalChannel
 from understudy.extras.sites.job import read_sites_job
-from understudy.extras.sites.remote_table import SecureSums, SitesBudget
+from understudy.extras.sites.remote_table import SecureSums, SitesBudget, fit_network
 from understudy.extras.sites.site import Site
-from understudy.extras.sites.training import fit_network
 
 SHARES = {"first": 0.4, "second": 0.25, "third": 0.2, "fourth": 0.1, "fifth": 0.05}
 """Of the train part, by site."""

@@ -16,9 +16,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from understudy.extras.sites.credentials import make_server_files, make_site_files
-from understudy.extras.sites.flower import FlowerChannel
-from understudy.extras.sites.joining import serve_site
+from understudy.extras.sites.channel import make_server_files, make_site_files
+from understudy.extras.sites.flower import FlowerChannel, serve_site
 
 TIMEOUT_S = 120.0
 

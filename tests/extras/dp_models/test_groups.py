@@ -8,11 +8,17 @@ import pandas as pd
 import pytest
 
 from evaluate.tables import Tables
+from evaluate.utility import clusters
 from evaluate.utility.clusters import GroupSpace, Points, ScaledColumn, k_means, squared_distances
 from synth.dp.budget import Budget
 from synth.dp.mechanisms import NoNoise, SystemNoise
 from synth.dp.schedule import Schedule
 from synth.schema import build_schema
+from tests.evaluate.utility.conftest import schema_of
+from tests.evaluate.utility.test_clusters import planted as planted_tables
+from tests.evaluate.utility.test_clusters import shuffled
+from tests.evaluations import stated
+from understudy.extras.dp_models import groups
 from understudy.extras.dp_models import groups as module
 from understudy.extras.dp_models.groups import DpLloyd, inside, planned, public_space
 
@@ -174,3 +180,41 @@ def test_noisy_centers_come_back_to_the_nearest_distributions():
         # No corner lies on the far side of the plane through the nearest point: it is the nearest one.
         beyond = np.einsum("nd,nkd->nk", target - part, corners[None] - part[:, None])
         assert beyond.max() < 1e-9
+
+
+COST = groups.GAP
+CLAIM = stated(epsilon=10.0, delta=1e-5, n_units=600)
+PLANTED_CLAIM = stated(epsilon=10.0, delta=1e-5, n_units=1_000)
+
+
+def measured(tables):
+    return {e.measure: e for e in groups.measure(tables).estimates}
+
+
+def explained(tables):
+    return next(e.value for e in clusters.measure(tables).estimates if e.measure == clusters.EXPLAINED)
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    return measured(planted_tables(claim=PLANTED_CLAIM))
+
+
+def test_planted_groups_are_found_with_dp(fresh):
+    assert fresh[COST].floor > 0.2
+    assert fresh[COST].low <= fresh[COST].value <= fresh[COST].high
+
+
+def test_against_a_useless_table_finding_groups_directly_wins():
+    tables = planted_tables(lambda train, _: shuffled(train), PLANTED_CLAIM)
+    useless = measured(tables)
+    assert useless[COST].low > 0.1
+    assert f"alternative ({useless[COST].value + explained(tables):.3f})" in useless[COST].note
+
+
+def test_without_an_epsilon_or_public_bounds_nothing_is_found_with_dp(make):
+    inferred = schema_of().model_copy(update={"status": "inferred"})
+    for tables, words in ((make(), "no privacy claim"), (make(inferred, claim=CLAIM), "inferred")):
+        result = groups.measure(tables)
+        assert not result.estimates and {f.measure for f in result.failures} == {COST}
+        assert all(words in f.message and f.reason == "skipped" for f in result.failures)

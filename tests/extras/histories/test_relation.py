@@ -10,15 +10,7 @@ from synth.errors import SchemaError, TableError
 from synth.generators.base import fit_model
 from synth.generators.registry import generator
 from synth.schema import Schema
-from tests.extras.histories.related_tables import (
-    MEAN_VISITS,
-    MOST_VISITS,
-    changed,
-    pair,
-    schemas,
-    stays_ill,
-    visits_of,
-)
+from tests.extras.histories.related_tables import MEAN_VISITS, MOST_VISITS, changed, pair, schemas, stays_ill, visits_of
 from understudy.extras.histories.relation import Relation
 
 Pair = tuple[pd.DataFrame, pd.DataFrame]

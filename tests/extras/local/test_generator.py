@@ -18,8 +18,7 @@ from tests.synth.generators.deaf_noise import N_UNITS, Watched
 from tests.synth.generators.test_whole_fits_one_unit_less import Fit, one_unit_less_moves_what_is_paid_for
 from understudy.extras.local import survey as surveys
 from understudy.extras.local.generator import Local
-from understudy.extras.local.reports import ReportCounts
-from understudy.extras.local.survey import Survey
+from understudy.extras.local.survey import ReportCounts, Survey
 
 
 def tables() -> dict[str, pd.DataFrame]:

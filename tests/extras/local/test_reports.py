@@ -11,8 +11,7 @@ import pytest
 from synth.errors import TableError
 from tests.extras.local.test_survey import people, schema_of
 from understudy.extras.local.oracles import DirectEncoding
-from understudy.extras.local.reports import HEADER, LINES, collect, write
-from understudy.extras.local.survey import Survey
+from understudy.extras.local.survey import HEADER, LINES, Survey, collect, write
 
 N = 240
 

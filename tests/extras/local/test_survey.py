@@ -10,8 +10,7 @@ import pytest
 
 from synth.errors import BudgetError, SchemaError
 from synth.schema import Schema, build_schema
-from understudy.extras.local.reports import ReportCounts
-from understudy.extras.local.survey import Survey
+from understudy.extras.local.survey import ReportCounts, Survey
 
 COLUMNS: dict[str, Any] = {
     "age": {"kind": "integer", "bounds": [0, 59], "missing": True},

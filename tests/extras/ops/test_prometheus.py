@@ -1,5 +1,6 @@
 """What monitoring is told: exact names, nothing measured in the public file, alerts that fire on what our files say."""
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -174,19 +175,18 @@ def series(evaluation: Evaluation, verdicts: Sequence[Verdict], folder: Path) ->
     return rows
 
 
-def alerting(rows: list[dict[str, str]], at: str, folder: Path) -> set[str]:
-    """The alerts that fire then, as promtool finds them."""
-    names = [rule["alert"] for rule in every_rule()]
-    tests = [{"eval_time": at, "alertname": name, "exp_alerts": [{"exp_labels": {"none": "such"}}]} for name in names]
-    content = {
-        "rule_files": [str(RULES)], "evaluation_interval": "1h",
-        "tests": [{"interval": "1h", "input_series": rows, "alert_rule_test": tests}],
-    }  # fmt: skip
+def alerting(cases: dict[str, tuple[list[dict[str, str]], str]], folder: Path) -> dict[str, set[str]]:
+    """The alerts that fire by case: samples, and when that is, as promtool finds them."""
+    names, tests = [rule["alert"] for rule in every_rule()], []
+    for case, (rows, at) in cases.items():
+        asked = [{"eval_time": at, "alertname": n, "exp_alerts": [{"exp_labels": {"none": "such"}}]} for n in names]
+        tests.append({"name": case, "interval": "1h", "input_series": rows, "alert_rule_test": asked})
+    content = {"rule_files": [str(RULES)], "evaluation_interval": "1h", "tests": tests}
     (folder / "tests.yml").write_text(yaml.safe_dump(content))
     ran = promtool("test", "rules", folder / "tests.yml")
-    parts = [part.split(",", 1) for part in re.split(r"alertname: ", ran.stdout + ran.stderr)[1:]]
-    assert {name for name, _ in parts} == set(names), ran.stdout + ran.stderr
-    return {name for name, told in parts if "Labels:{" in told.split("got:", 1)[1]}
+    told = re.findall(r"^ +name: (.*),\n +alertname: (\w+),(?:.|\n)*?got:(\[\]?)", ran.stdout + ran.stderr, flags=re.M)
+    assert {(case, name) for case, name, _ in told} == set(itertools.product(cases, names)), ran.stdout + ran.stderr
+    return {case: {name for each, name, got in told if each == case and got == "["} for case in cases}
 
 
 def quiet(evaluation: Evaluation) -> Evaluation:
@@ -223,13 +223,14 @@ ALERTS: list[tuple[Callable[[Evaluation], Evaluation], str, str | None]] = [
 
 
 @needs_promtool
-@pytest.mark.parametrize(("change", "outcome", "alert"), ALERTS)
 def test_each_leak_gap_in_the_books_and_verdict_has_its_alert_and_a_run_in_order_none(
-    evaluation: Evaluation, tmp_path: Path, change: Callable[[Evaluation], Evaluation], outcome: str, alert: str | None
+    evaluation: Evaluation, tmp_path: Path
 ) -> None:
-    changed = change(quiet(evaluation))
-    rows = series(changed, passed(changed, outcome), tmp_path)
-    assert alerting(rows, "2h", tmp_path) == ({alert} if alert else set())
-    if alert is None:
-        assert alerting(rows, "194h", tmp_path) == {"UnderstudyRunStale"}
-        assert alerting([{"series": "up", "values": "1x240"}], "3h", tmp_path) == {"UnderstudyNoRun"}
+    cases, expected = {"no run": ([{"series": "up", "values": "1x240"}], "3h")}, {"no run": {"UnderstudyNoRun"}}
+    for number, (change, outcome, alert) in enumerate(ALERTS):
+        changed = change(quiet(evaluation))
+        rows, case = series(changed, passed(changed, outcome), tmp_path), f"{number}: {alert}"
+        cases[case], expected[case] = (rows, "2h"), {alert} if alert else set()
+        if alert is None:
+            cases["long ago"], expected["long ago"] = (rows, "194h"), {"UnderstudyRunStale"}
+    assert alerting(cases, tmp_path) == expected

@@ -19,8 +19,7 @@ from understudy.cli import app
 from understudy.data import find_table
 from understudy.extras.sites.channel import LocalChannel, Recorder, unpack
 from understudy.extras.sites.job import SitesInputs, read_sites_job
-from understudy.extras.sites.participant import Participant
-from understudy.extras.sites.server import SitesOutcome, serve
+from understudy.extras.sites.server import Participant, SitesOutcome, serve
 
 NAMES = ("east", "north", "south", "west")
 SIZES = (300, 600, 400, 300)  # rows of the sites: unlike each other

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from understudy.extras.sites import flower, joining
-from understudy.extras.sites.credentials import make_server_files, make_site_files
-from understudy.extras.sites.flower import FlowerChannel
-from understudy.extras.sites.joining import serve_site
+from understudy.extras.sites import flower
+from understudy.extras.sites.channel import make_server_files, make_site_files
+from understudy.extras.sites.flower import FlowerChannel, serve_site
 
 SITES = ("north", "south", "west")
 JOIN_S = 60.0
@@ -80,7 +79,7 @@ def joined(network: Network) -> Iterator[tuple[FlowerChannel, dict[str, "subproc
 
 def main(folder: str, name: str, address: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    flower.HEARTBEAT_S = joining.HEARTBEAT_S = 10  # the least that Flower takes
+    flower.HEARTBEAT_S = 10  # the least that Flower takes
     files = Path(folder)
     serve_site(Obedient(), files / "ca.pem", files / f"{name}.key", address, wait_s=JOIN_S)
 

@@ -15,7 +15,7 @@ pytest.importorskip("flwr", reason="the extra `sites` is not installed")
 from tests.extras.sites.conftest import QUICK
 from tests.extras.sites.networks import ended
 from tests.understudy.conftest import SCHEMA, small_table
-from understudy.extras.sites.credentials import make_server_files, make_site_files
+from understudy.extras.sites.channel import make_server_files, make_site_files
 
 NAMES = ("east", "north", "south")
 HOST = socket.gethostname()  # A name of this machine that is not `localhost`

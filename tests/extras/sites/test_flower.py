@@ -22,10 +22,8 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from tests.extras.sites.networks import JOIN_S, SITES, Network, ended, joined
-from understudy.extras.sites.channel import ChannelError
-from understudy.extras.sites.credentials import make_server_files, make_site_files
-from understudy.extras.sites.flower import FlowerChannel
-from understudy.extras.sites.joining import serve_site
+from understudy.extras.sites.channel import ChannelError, make_server_files, make_site_files
+from understudy.extras.sites.flower import FlowerChannel, serve_site
 
 
 class Never:

@@ -1,13 +1,19 @@
-"""Jobs of several sites that cannot be carried out are refused in a sentence, before any row is read."""
+"""Jobs of several sites, what is refused before any row is read, their commands, and whole runs in this process."""
 
+import json
 from typing import Any
 
 import pytest
 import tomli_w
+from typer.testing import CliRunner
+
+pytest.importorskip("flwr", reason="needs the extra `sites`")
 
 from synth.errors import BadInput
-from tests.extras.sites.conftest import NAMES, SitesHome
+from tests.extras.sites.conftest import NAMES, QUICK, SitesHome
 from tests.understudy.conftest import SCHEMA
+from understudy.cli import app
+from understudy.console import BAD_INPUT
 from understudy.extras.sites.channel import SitesError, pack
 from understudy.extras.sites.site import CountQuery, Site
 
@@ -86,3 +92,48 @@ def test_sites_that_hold_other_jobs_do_not_answer_each_other(sites_home: SitesHo
     other = sites_home.write(MST, seed=1)
     with pytest.raises(SitesError, match="generator, training, seed, policy, rows"):
         site.answer(pack({"job": other.digest, "task": "hello"}))
+
+
+def test_keys_are_made_and_never_replaced(sites_home: SitesHome) -> None:
+    runner, home, keys = CliRunner(), sites_home.home, sites_home.home / "keys"
+    sites_home.write({"name": "independent", "epsilon": 1.0})
+    server = ["sites", "server", str(home / "job.toml"), "--keys", str(keys), "--out", "out"]
+    first = runner.invoke(app, [*server, "--new-certificate", "127.0.0.1"])
+    assert first.exit_code == BAD_INPUT and "a certificate or key is not there" in first.output
+    site = ["sites", "join", str(home / "job.toml"), "--site", "north", "--table", "none.csv"]
+    site += ["--server", "localhost:1", "--ca", str(keys / "not there.pem"), "--key", str(keys / "north.key")]
+    site += ["--out", "at-north", "--new-key"]
+    assert runner.invoke(app, site).exit_code == BAD_INPUT
+    files = {path.name: path.read_bytes() for path in keys.iterdir()}
+    assert set(files) == {"north.key", "north.pub", "ca.pem", "server.pem", "server.key"}
+    assert (keys / "north.key").stat().st_mode & 0o077 == 0
+    for again in ([*server, "--new-certificate", "127.0.0.1"], site):
+        ran = runner.invoke(app, again)
+        assert ran.exit_code == BAD_INPUT and "a new key is a new file" in ran.output
+    assert {path.name: path.read_bytes() for path in keys.iterdir()} == files
+
+
+def test_a_run_on_one_machine_leaves_the_outputs_of_all(sites_home: SitesHome) -> None:
+    runner, home = CliRunner(), sites_home.home
+    sites = {name: {"table": f"{name}.csv", "ledger": f"{name}.db"} for name in NAMES}
+    content = {"schema": "schema.toml", "generator": {"name": "mst", "epsilon": 1.0}, **QUICK, "sites": sites}
+    (home / "job.toml").write_text(tomli_w.dumps(content))
+    command = ["sites", "run", str(home / "job.toml"), "--out", str(home / "result"), "--json"]
+    refused = runner.invoke(app, command)
+    assert refused.exit_code == BAD_INPUT and "there is no ledger" in refused.output
+    sites_home.open_ledgers()
+    ran = runner.invoke(app, command)
+    told = json.loads(ran.stdout)
+    assert ran.exit_code == told["exit_code"] and set(told["verdicts"]) == set(NAMES)
+    assert all(verdict in ("PASS", "FAIL", "INCONCLUSIVE") for verdict in told["verdicts"].values())
+    table = (home / "result" / "server" / "synthetic.csv").read_bytes()
+    for name in NAMES:
+        assert (home / "result" / "sites" / name / "synthetic.csv").read_bytes() == table
+        entries = sites_home.ledger_entries(name)
+        assert [entry.kind for entry in entries] == ["reserved", "used", "committed"]
+        claim = json.loads(entries[-1].body)["note"]
+        assert claim == {key: told["statement"][key] for key in ("epsilon", "delta")} and claim["epsilon"] <= 1
+    folders = (home, home / "result", home / "result" / "sites")
+    assert [path for folder in folders for path in folder.glob(".*")] == []
+    again = runner.invoke(app, command)
+    assert again.exit_code == BAD_INPUT and "must be new" in again.output

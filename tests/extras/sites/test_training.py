@@ -4,6 +4,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,15 +29,15 @@ from synth.neural import dp_sgd
 from synth.neural.encoding import BinnedEncoding
 from synth.neural.training import UnitIndex
 from synth.table import conform
+from tests.extras.conftest import uncalibrated
 from tests.extras.sites.conftest import NAMES, SIZES, Altered, SitesHome, dies
 from tests.understudy.conftest import SCHEMA, small_table
-from understudy.extras.sites import training
+from understudy.extras.sites import site
 from understudy.extras.sites.channel import LocalChannel, SitesError
 from understudy.extras.sites.job import SitesInputs
-from understudy.extras.sites.remote_table import SecureSums, SitesBudget
+from understudy.extras.sites.remote_table import SecureSums, SitesBudget, fit_network
 from understudy.extras.sites.server import serve
-from understudy.extras.sites.site import NoiseShare, NoisyAnswers, Site
-from understudy.extras.sites.training import FULL_NOISE, ROUND, UNIT, TrainingQuery, fit_network, trained
+from understudy.extras.sites.site import FULL_NOISE, ROUND, UNIT, NoiseShare, NoisyAnswers, Site, TrainingQuery, trained
 
 SMALL = {"d_latent": 2, "encoder_widths": [8], "decoder_widths": [8]}
 TVAE = {"name": "tvae", "epsilon": 2.0, "steps": 6, "sampling_rate": 0.1, **SMALL}
@@ -48,12 +49,14 @@ ONE, TWO = {"local_steps": 1}, {"local_steps": 2}
 
 @cache
 def _job(content: str, home: Path) -> SitesInputs:
-    return SitesHome(home).write(**json.loads(content))
+    inputs = SitesHome(home).write(**json.loads(content))
+    vars(inputs)["schedule"] = uncalibrated(inputs.generator, inputs.schema)
+    return inputs
 
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
-    """Jobs by generator and keys, read and calibrated once."""
+    """Jobs by generator and keys, read once."""
     home = tmp_path_factory.mktemp("jobs")
     (home / "schema.toml").write_text(tomli_w.dumps({**SCHEMA, "n_units": 1600, "dataset": "towns"}))
     return lambda generator, **keys: _job(json.dumps({"generator": generator, **keys}), home)
@@ -136,7 +139,7 @@ def test_sites_with_the_same_rows_train_as_one_of_them_does(job: Job) -> None:
 
 
 def test_sites_of_unlike_sizes_train_one_network_at_the_stated_epsilon(job: Job) -> None:
-    inputs = job(CTGAN, training={"local_steps": 2})
+    inputs = replace(job(CTGAN, training={"local_steps": 2}))  # calibrated as it asks
     model = fitted(inputs, sites_of(inputs))
     assert model.statement is not None and model.statement.trust == "sites"
     assert model.statement.epsilon == pytest.approx(2.0, rel=2e-3)
@@ -266,7 +269,7 @@ MUTANTS: dict[str, tuple[Callable[[Job], None], Any, str, Any]] = {
     "no noise": (updates_have_the_full_noise, NoiseShare, "floats", lambda self, values, sigma: values),
     "a share of the noise": (updates_have_the_full_noise, NoiseShare, "floats", _share_of_noise),
     "no clipping": (a_unit_is_clipped, dp_sgd, "clip_factors", lambda squared, bound: torch.ones_like(squared)),
-    "steps beyond the budget": (steps_end_with_the_budget, training, "steps_of", _beyond),
+    "steps beyond the budget": (steps_end_with_the_budget, site, "steps_of", _beyond),
     "rounds that are taken again": (steps_end_with_the_budget, NoisyAnswers, "keep", _unkept),
     "shuffled samples": (samples_are_poisson, NoNoise, "sample", _shuffled),
     "every unit in each sample": (samples_are_poisson, NoNoise, "sample", lambda self, n, rate: np.arange(n)),
@@ -289,7 +292,8 @@ def test_the_fault_is_caught(job: Job, monkeypatch: pytest.MonkeyPatch, fault: s
 
 
 def test_a_site_that_was_in_no_histogram_pays_before_its_steps(sites_home: SitesHome) -> None:
-    sites_home.write(TVAE, training={"local_steps": 2}, colluding=0, dropouts=1)
+    inputs = sites_home.write(TVAE, training={"local_steps": 2}, colluding=0, dropouts=1)
+    vars(inputs)["schedule"] = uncalibrated(inputs.generator, inputs.schema)
     sites_home.open_ledgers(20.0)
 
     at_rounds: list[list[str]] = []

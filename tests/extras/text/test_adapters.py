@@ -16,17 +16,19 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from synth.dp.budget import Budget
 from synth.errors import JobError, ModelError
 from synth.generators.base import PrivateGenerator
 from synth.generators.registry import generator, load_model
+from tests.extras.conftest import uncalibrated
 from tests.extras.text import tiny
 from tests.synth.generators.deaf_noise import Watched
 from tests.synth.neural.toy import Purse
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text.adapters import AdaptedDecoder
+from understudy.extras.text.decoder import AdaptedDecoder
 from understudy.extras.text.model import TextModel, TextWriter
-from understudy.extras.text.specification import LanguageModel
-from understudy.extras.text.training import PrivateTextTraining, has_gradients_by_text, named, trainable
+from understudy.extras.text.training import PrivateTextTraining, has_gradients_by_text
+from understudy.extras.text.wrapper import LanguageModel
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*cuts .* of the texts")
 SETTINGS: dict[str, Any] = {"max_tokens": 10, "max_prompt": 60, "rank": 2, "device": "cpu"}
@@ -46,7 +48,7 @@ def writer(folder: Path, **settings: Any) -> TextWriter:
     text_writer = TextWriter.begun(asked, complaint_schema(), None, tiny.CPU)
     torch.manual_seed(1)
     with torch.no_grad():
-        for parameter in trainable(text_writer.decoder):
+        for parameter in text_writer.decoder.trained.values():
             parameter.add_(0.3 * torch.randn_like(parameter))
     return text_writer
 
@@ -102,7 +104,9 @@ def fitted(folder: Path, epsilon: float | None = None, **settings: Any) -> TextM
     steps = {"steps": 2, "sampling_rate": 0.1} if settings.get("steps") != 0 else {}
     text = {"model": str(folder), "epochs": 1, **steps, **SETTINGS, **settings}
     schema = complaint_schema(None if epsilon is None else 60)
-    model = generator("independent", text=text, **more).fit(complaints(60, 2), schema, seed=4)
+    chosen: Any = generator("independent", text=text, **more)
+    budget = None if epsilon is None else Budget(uncalibrated(chosen, schema))
+    model = chosen.fit(complaints(60, 2), schema, seed=4, budget=budget)
     assert isinstance(model, TextModel)
     return model
 
@@ -117,14 +121,14 @@ def test_a_folders_model_is_adapted_saved_and_loaded_again(
     after = model.writer.decoder.state_dict()
     kept = {key for key in after if "lora_" not in key}
     assert all(torch.equal(after[key], untrained[key]) for key in kept)
-    assert all("lora_" in key for key, _ in named(model.writer.decoder))
+    assert all("lora_" in key for key in model.writer.decoder.trained)
     assert any(value.abs().max() > 0 for key, value in after.items() if "lora_B" in key)
     assert weights_of(folders[name]) == before
     model.save(tmp_path / "saved")
     assert {path.suffix for path in (tmp_path / "saved").iterdir()} <= {".json", ".safetensors"}
     (path,) = (tmp_path / "saved").glob("*.safetensors")
     of_texts = {key for key in load_file(path) if not key.startswith("base.")}
-    assert of_texts == {key for key, _ in named(model.writer.decoder)}
+    assert of_texts == model.writer.decoder.trained.keys()
     again = load_model(tmp_path / "saved")
     assert again.sample(12, seed=3).equals(model.sample(12, seed=3))
     assert (again.statement is None) == (epsilon is None)

@@ -7,7 +7,7 @@ from evaluate.privacy.audit.white_box import audit
 from synth.generators.registry import generator
 from synth.neural import dp_sgd
 from tests.text_tables import complaint_schema
-from understudy.extras.text.specification import STEPS
+from understudy.extras.text.wrapper import STEPS
 
 pytestmark = pytest.mark.statistical
 ASKED = {"epsilon": 4.0, "text": {"steps": 60}}

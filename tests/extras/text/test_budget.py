@@ -6,7 +6,7 @@ from typing import Any
 from synth.dp.ledger import open_ledger
 from tests.extras.text import tiny
 from tests.text_tables import TEXT, complaints
-from understudy.extras.text.specification import STEPS
+from understudy.extras.text.wrapper import STEPS
 
 COLUMNS: dict[str, Any] = {
     "product": {"kind": "categorical", "categories": ["card", "loan", "mortgage", "transfer"]},

@@ -19,19 +19,9 @@ from tests.extras.text.tiny import canonical, clipped, coded, decoder, gradient_
 from tests.synth.neural.toy import Purse, Recorded, without
 from tests.text_tables import TEXT
 from understudy.extras.text import training as language_training
-from understudy.extras.text.decoder import Decoder, SmallDecoder
+from understudy.extras.text.decoder import Decoder, SmallDecoder, losses, losses_of, trimmed
 from understudy.extras.text.tokens import sequences_of
-from understudy.extras.text.training import (
-    ROWS_A_PASS,
-    PrivateTextTraining,
-    TextTraining,
-    has_gradients_by_text,
-    losses,
-    losses_of,
-    named,
-    put,
-    trimmed,
-)
+from understudy.extras.text.training import ROWS_A_PASS, PrivateTextTraining, TextTraining, has_gradients_by_text
 
 VOCABULARY = coded()
 N_PROMPT = VOCABULARY.n_prompt
@@ -108,11 +98,11 @@ def a_sample_above_the_pass_is_summed_whole() -> None:
 
 def an_empty_sample_has_its_sum_and_its_step() -> None:
     trained = private(table(), rate=0.1)
-    before = {name: value.clone() for name, value in named(trained._decoder)}
+    before = {name: value.clone() for name, value in trained._decoder.trained.items()}
     purse = Purse([[]], answer=lambda total, bound: total + 1.0)
     trained.step(purse)
     assert not purse.totals[0].any()
-    assert all(bool((value != before[name]).any()) for name, value in named(trained._decoder))
+    assert all(bool((value != before[name]).any()) for name, value in trained._decoder.trained.items())
 
 
 def the_sum_is_divided_by_the_expected_batch() -> None:
@@ -239,10 +229,10 @@ def _rate_by_its_loss(self: PrivateTextTraining, steps: Any) -> None:
 
 def _the_best_kept(self: PrivateTextTraining, steps: Any) -> None:
     """The weights of the smallest loss on real texts stay."""
-    before, was = {name: value.detach().clone() for name, value in named(self._decoder)}, _real_loss(self)
+    before, was = {name: value.detach().clone() for name, value in self._decoder.trained.items()}, _real_loss(self)
     _step(self, steps)
     if _real_loss(self) > was:
-        put(self._decoder, before)
+        self._decoder.put(before)
 
 
 Plant = tuple[Any, str, Any]

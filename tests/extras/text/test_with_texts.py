@@ -26,18 +26,17 @@ from synth.generators.registry import generator, load_model
 from synth.neural import training as loop
 from synth.neural.training import UnitIndex
 from synth.schema import Schema, build_schema
+from tests.extras.conftest import uncalibrated
 from tests.extras.text.tiny import TINY
 from tests.synth.generators.deaf_noise import N_UNITS, Watched
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text import fitting as texts
 from understudy.extras.text import tokens
-from understudy.extras.text.fitting import TextFit
+from understudy.extras.text import training as texts
 from understudy.extras.text.model import TextModel
-from understudy.extras.text.specification import STEPS
 from understudy.extras.text.themes import Themes
 from understudy.extras.text.tokens import CodedVocabulary
-from understudy.extras.text.training import PrivateTextTraining, named
-from understudy.extras.text.wrapper import PREPARED, WithTexts
+from understudy.extras.text.training import PrivateTextTraining, TextFit
+from understudy.extras.text.wrapper import PREPARED, STEPS, WithTexts
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*cuts .* of the texts", "ignore:noise hides how")
 
@@ -81,9 +80,7 @@ def specified(entities: bool, public: str | None = None) -> tuple[PrivateGenerat
         text |= {"public_text": public, "public_epochs": 1, "themes": 5}
     chosen = generator("independent", epsilon=2.0, text=text)
     assert isinstance(chosen, PrivateGenerator)
-    schedule = chosen.schedule(schema_of(entities))
-    assert schedule is not None
-    return chosen, schema_of(entities), schedule
+    return chosen, schema_of(entities), uncalibrated(chosen, schema_of(entities))
 
 
 def left(
@@ -172,7 +169,6 @@ def test_themes_are_counted_and_paid_as_columns_are(public: str) -> None:
     themed = chosen.counted(schema)
     assert len(themed.modeled) == len(schema.modeled) + 2 * 5 + 1  # and which complaints are missing
     assert bare.counted(schema).modeled == (*schema.modeled, f"{TEXT}: missing")
-    assert schedule.epsilon <= 2.0
     counts, fewer = (
         sum(event.count for event in schedule_of.events if event.what != STEPS) for schedule_of in (schedule, without)
     )
@@ -335,10 +331,10 @@ def test_a_saved_model_is_safetensors_and_json_and_gives_the_same_sample(
     more = {"public_text": public, "public_epochs": 1, "themes": 5} if steps == 0 else {}
     text = {**TINY, "epochs": 2, "sampling_rate": 0.1, **more} | ({} if steps is None else {"steps": steps})
     claim, n_units = ({}, None) if steps is None else ({"epsilon": 2.0}, 60)
-    frame = complaints(60, 1)
-    model = generator("auto" if steps == 0 else "independent", text=text, **claim).fit(
-        frame, complaint_schema(n_units), seed=1
-    )
+    frame, schema = complaints(60, 1), complaint_schema(n_units)
+    chosen: Any = generator("auto" if steps == 0 else "independent", text=text, **claim)
+    budget = Budget(uncalibrated(chosen, schema)) if steps else None
+    model = chosen.fit(frame, schema, seed=1, budget=budget)
     model.save(tmp_path / "model")
     files = sorted((tmp_path / "model").iterdir())
     assert {path.suffix for path in files} == {".json", ".safetensors"}
@@ -388,8 +384,7 @@ def test_a_private_fit_that_was_cut_short_pays_again_for_a_stretch_at_most(
     chosen = generator("independent", epsilon=2.0, text={**TINY, "steps": 30, "sampling_rate": 0.1})
     assert isinstance(chosen, PrivateGenerator)
     schema, frame = complaint_schema(60), complaints(60, 1)
-    schedule = chosen.schedule(schema)
-    assert schedule is not None
+    schedule = uncalibrated(chosen, schema)
     (tmp_path / "place").mkdir()
 
     def fit(journal: Journal) -> Any:
@@ -410,4 +405,4 @@ def test_a_private_fit_that_was_cut_short_pays_again_for_a_stretch_at_most(
     assert lost == [(STEPS, 2)]
     assert len(steps) == 18
     assert isinstance(model, TextModel)
-    assert {key for key, _ in named(model.writer.decoder)} == set(begun["state"]["weights"])
+    assert model.writer.decoder.trained.keys() == set(begun["state"]["weights"])

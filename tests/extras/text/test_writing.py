@@ -8,10 +8,9 @@ from torch import Tensor
 
 from tests.extras.text.tiny import canonical, check_that_logits_follow, coded, decoder
 from tests.text_tables import TEXT
-from understudy.extras.text.decoder import SmallDecoder, draw, sample
-from understudy.extras.text.specification import LanguageModel
+from understudy.extras.text.decoder import SmallDecoder, draw, losses, sample
 from understudy.extras.text.tokens import END, sequences_of
-from understudy.extras.text.training import losses
+from understudy.extras.text.wrapper import LanguageModel
 
 VOCABULARY = coded()
 LIMITS = LanguageModel(max_tokens=12, temperature=1.0, top_p=0.95)

@@ -14,9 +14,8 @@ from synth.neural.training import UnitIndex
 from synth.schema import Schema
 from synth.table import conform
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text.decoder import Decoder, SmallDecoder
+from understudy.extras.text.decoder import Decoder, SmallDecoder, losses
 from understudy.extras.text.tokens import CodedVocabulary, byte_pairs
-from understudy.extras.text.training import losses, trainable
 
 TINY: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 12, "vocabulary": 300, "device": "cpu"}
 """Parameters of a decoder that is trained in a second."""
@@ -67,7 +66,7 @@ def gradient_of_unit(model: Decoder, sequences: np.ndarray, n_prompt: int) -> np
 
     All are divided by the same number, that of tokens at most.
     """
-    parameters = list(trainable(model))
+    parameters = list(model.trained.values())
     total = np.zeros(sum(parameter.numel() for parameter in parameters))
     for row in sequences:
         loss = losses(model, torch.from_numpy(row[None].astype(np.int64)), n_prompt).sum() / (

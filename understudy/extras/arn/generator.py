@@ -6,8 +6,7 @@ comes directly after the code. With any order, conditions on whatever columns ar
 Source: Tiwald et al. 2025 (2501.12012) for the task; `network` for the network.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -60,15 +59,21 @@ class Arn(AutoregressiveGenerator):
             device_of(self.device)
 
     def _learn(self, learned: LearnedRows, seed: int, progress: Progress) -> "ArnDistribution":
+        import torch
+
         from synth.neural.training import device_of
-        from understudy.extras.arn.training import ArnSpec, fit_network
+        from understudy.extras.arn.network import ArnSpec, fit_network
 
         layout = NetworkColumns(learned.discretizer, learned.order, N_LEVELS)
         codes = layout.of_rows(learned.rows)
         spec = ArnSpec.for_rows(len(codes), self.order, self.epochs, n_units=float(learned.weights.sum()))
-        with torch_threads(self.n_threads):
+        before = torch.get_num_threads()
+        torch.set_num_threads(self.n_threads)
+        try:
             device = device_of(self.device)
             network = fit_network(codes, layout.sizes, layout.leaders, spec, device, seed, progress)
+        finally:
+            torch.set_num_threads(before)
         return ArnDistribution(layout, network)
 
 
@@ -149,24 +154,14 @@ class NetworkColumns:
         return tuple(self.leader[position] if holds else None for position, holds in self.columns)
 
     def of_rows(self, rows: CodedRows) -> Codes:
-        drawn = np.empty((len(rows.codes), len(self.columns)), dtype=np.int32)
+        drawn = np.zeros((len(rows.codes), len(self.columns)), dtype=np.int32)
         for column, (position, holds) in enumerate(self.columns):
             codes = rows.codes[:, position]
             if not holds:
                 drawn[:, column] = codes
-            else:  # rows of which only the first columns are known have no ranks in the others
-                of_levels = self.levels[position]
-                drawn[:, column] = of_levels.of(codes, rows.ranks[position]) if position in rows.ranks else 0
+            elif position in rows.ranks:  # rows of which only the first columns are known have none in the others
+                drawn[:, column] = self.levels[position].of(codes, rows.ranks[position])
         return drawn
-
-    def to_rows(self, drawn: Codes, log_weights: Array, rng: np.random.Generator) -> CodedRows:
-        codes = np.asfortranarray(self.codes_of(drawn))
-        ranks = {
-            position: self.levels[position].draw(codes[:, position], drawn[:, column], rng)
-            for column, (position, holds) in enumerate(self.columns)
-            if holds
-        }
-        return CodedRows(codes, ranks, log_weights)
 
     def codes_of(self, drawn: Codes) -> Codes:
         return drawn[:, [self.leader[position] for position in range(len(self.places))]]
@@ -229,28 +224,21 @@ class ArnDistribution:
         # A child of the generator, for PyTorch, whose own one is left as it is.
         seed = torch.Generator().manual_seed(int(rng.integers(2**63)))
         drawn, log_weights = draw(self.network, codes, known, seed, allowed=allowed, mask=mask, weigh=weigh)
-        rows = self.layout.to_rows(drawn, log_weights, rng)
+        codes, levels = np.asfortranarray(self.layout.codes_of(drawn)), self.layout.levels
+        ranks = {
+            position: levels[position].draw(codes[:, position], drawn[:, column], rng)
+            for column, (position, holds) in enumerate(columns)
+            if holds
+        }
         for position in ranked:
-            rows.ranks[position][:] = evidence.rows.ranks[position]  # type: ignore[union-attr]
-        return rows
+            ranks[position][:] = evidence.rows.ranks[position]  # type: ignore[union-attr]
+        return CodedRows(codes, ranks, log_weights)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         from understudy.extras.arn.network import to_arrays
 
         layout = {"places": list(self.layout.places), "n_levels": self.layout.n_levels}
         return {"order": self.network.order, **layout}, to_arrays(self.network)
-
-
-@contextmanager
-def torch_threads(n_threads: int) -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(n_threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class ArnModel(AutoregressiveModel):

@@ -4,19 +4,29 @@ The columns before are known by the sum of their embeddings alone. So all column
 and a row is drawn without computing anything twice. A network of any order learns most from the sets of columns that
 draws have before them. These are the columns before by place, and any others that are known.
 
+In a column of many codes, embeddings and heads are trained as a sum: of a code's own part, and of a few smooth curves
+over all codes. So the codes of a number learn from their neighbors. The trained network holds the sums alone.
+
 Source: Germain et al. 2015 (1502.03509) for one pass over all columns; Uria et al. 2014 (1310.1757) for any order;
 Tiwald et al. 2025 (2501.12012) for tables.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional
+
+from synth.errors import ModelError
+from synth.neural.networks import is_finite
+from synth.neural.training import Epochs, seeded
+from synth.progress import Progress
 
 Order = Literal["fixed", "any"]  # that a network learns: the one that columns are in, or all
 Mask = Callable[[int, NDArray[np.int32]], NDArray[np.bool_] | None]
@@ -26,6 +36,15 @@ RANDOM, BY_PLACE = 0.3, 0.3  # shares of rows that are learned in an order of th
 UNDRAWN = -1  # code of a cell that is not drawn yet
 Codes = NDArray[np.int32]
 CHUNK_ROWS = 8_192  # rows that are drawn at once
+EPOCHS: Mapping[Order, int] = {"fixed": 6, "any": 14}
+# Rows of a table that takes so many passes. Smaller ones take more, by the root of the ratio; larger ones fewer.
+EPOCHS_ROWS, MOST_EPOCHS = (16_000, 64_000), 100
+# Decay for so many rows; it falls by a power of their number. Chosen on parts of three tables, of 1,000 to 81,000 rows,
+# by the likelihood of other rows, and by its distance from that of the rows themselves.
+DECAY, DECAY_ROWS, DECAY_POWER, MOST_DECAY = 0.6, 20_000, 0.8, 10.0
+# Of one cycle: the share of steps in which the rate rises, and its first and last value as shares of its peak.
+RISE, FIRST, LAST = 0.3, 1 / 25, 1e-4
+FEW_CODES = 12  # columns of no more codes have no curves
 
 
 class AutoregressiveNetwork(nn.Module):
@@ -39,20 +58,17 @@ class AutoregressiveNetwork(nn.Module):
     starts: Tensor
 
     def __init__(
-        self,
-        sizes: Sequence[int],
-        leaders: Sequence[int | None],
-        order: Order,
-        *,
-        d_state: int = 128,
-        d_hidden: int = 96,
-        dropout: float = 0.0,
-    ) -> None:
+        self, sizes: Sequence[int], leaders: Sequence[int | None], order: Order, *, d_state: int = 128,
+        d_hidden: int = 96, dropout: float = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.sizes, self.leaders, self.order, self.dropout = tuple(sizes), tuple(leaders), order, dropout
         if order not in ("fixed", "any"):
             raise ValueError(f"a network has a fixed order or any, not order={order!r}")
-        self.units = units_of(self.leaders)
+        # Of each column, the position of the first column of its unit: a leader comes before its followers.
+        self.units: list[int] = []
+        for position, leader in enumerate(self.leaders):
+            self.units.append(position if leader is None else self.units[leader])
         unit_of = torch.tensor(self.units)
         d, n_codes = len(self.sizes), sum(self.sizes)
         before = torch.ones(d, d, dtype=torch.bool).tril(-1)
@@ -68,12 +84,6 @@ class AutoregressiveNetwork(nn.Module):
         self.layer_biases = nn.Parameter(torch.zeros(d, d_hidden))
         self.heads = nn.Parameter(torch.zeros(n_codes, d_hidden))
         self.head_biases = nn.Parameter(torch.zeros(n_codes))
-
-    def draw_weights(self) -> None:
-        """First weights, from torch's own generator; every column is uniform."""
-        nn.init.normal_(self.embeddings, std=1 / math.sqrt(len(self.sizes)))
-        nn.init.normal_(self.biases, std=0.5)
-        nn.init.normal_(self.layers, std=math.sqrt(2 / self.layers.shape[1]))
 
     def forward(self, codes: Tensor) -> Tensor:
         """Negative log-likelihood of rows, int64 (n, d); of any order, the sum over columns given some others each."""
@@ -131,25 +141,12 @@ class AutoregressiveNetwork(nn.Module):
         return slice(start, start + self.sizes[column])
 
 
-def units_of(leaders: Sequence[int | None]) -> tuple[int, ...]:
-    """Of each column, the position of the first column of its unit: a leader comes before its followers."""
-    units: list[int] = []
-    for position, leader in enumerate(leaders):
-        units.append(position if leader is None else units[leader])
-    return tuple(units)
-
-
 @torch.inference_mode()
 def draw(
-    network: AutoregressiveNetwork,
-    codes: NDArray[np.integer[Any]],
-    known: NDArray[np.bool_],
-    generator: torch.Generator,
-    *,
-    allowed: Mapping[int, NDArray[np.bool_]] | None = None,
-    mask: Mask | None = None,
+    network: AutoregressiveNetwork, codes: NDArray[np.integer[Any]], known: NDArray[np.bool_],
+    generator: torch.Generator, *, allowed: Mapping[int, NDArray[np.bool_]] | None = None, mask: Mask | None = None,
     weigh: bool = False,
-) -> tuple[Codes, NDArray[np.float64]]:
+) -> tuple[Codes, NDArray[np.float64]]:  # fmt: skip
     """Rows on condition of the columns that are known, and their log weights; shapes (n, d) and (n,).
 
     A network of any order draws from the distribution given them. One of a fixed order weighs its rows instead, by how
@@ -177,7 +174,12 @@ def draw(
                 if known[column]:
                     weights[chunk] += log_shares.numpy()[everyone, drawn[:, column]]
                 else:
-                    drawn[:, column] = _one_code(log_shares, generator)
+                    # A code for each row, by where a uniform number falls among cumulative probabilities.
+                    cumulative = log_shares.exp().cumsum(1)
+                    uniform = torch.rand(len(drawn), 1, generator=generator, dtype=torch.float64)
+                    # A last code of probability zero cannot be drawn: sought is below the last cumulative one.
+                    sought = torch.minimum(uniform * cumulative[:, -1:], cumulative[:, -1:].nextafter(torch.zeros(())))
+                    drawn[:, column] = torch.searchsorted(cumulative, sought, right=True).squeeze(1).int().numpy()
             so_far[:, column] = drawn[:, column]
             embeddings = network.embeddings[network.rows_of(column)]
             states += functional.embedding(torch.from_numpy(drawn[:, column].copy()), embeddings)
@@ -191,16 +193,6 @@ def _support(allowed: NDArray[np.bool_] | None, narrow: NDArray[np.bool_] | None
         both = narrow & wide
         return torch.from_numpy(np.where(both.any(1, keepdims=True), both, wide))
     return None if allowed is None else torch.from_numpy(allowed)
-
-
-def _one_code(log_shares: Tensor, generator: torch.Generator) -> Codes:
-    """A code for each row, by where a uniform number falls among cumulative probabilities."""
-    cumulative = log_shares.exp().cumsum(1)
-    uniform = torch.rand(len(log_shares), 1, generator=generator, dtype=torch.float64)
-    # A last code of probability zero cannot be drawn: what is looked up is below the last cumulative probability.
-    sought = torch.minimum(uniform * cumulative[:, -1:], cumulative[:, -1:].nextafter(torch.zeros(())))
-    codes: Codes = torch.searchsorted(cumulative, sought, right=True).squeeze(1).int().numpy()
-    return codes
 
 
 def to_arrays(network: AutoregressiveNetwork) -> dict[str, NDArray[Any]]:
@@ -227,3 +219,100 @@ def from_arrays(
             raise ValueError(f"array={name!r} is damaged: it has float32 of shape {tuple(weight.shape)}, all finite")
         weight.data.copy_(torch.from_numpy(array))
     return network.eval().requires_grad_(False)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class ArnSpec:
+    order: Order = "fixed"
+    epochs: int = 6
+    d_state: int = 128
+    d_hidden: int = 96
+    n_curves: int = 6
+    dropout: float = 0.05
+    rate: float = 4e-3
+    decay: float = 0.5
+    batch_size: int = 128
+    averaging: float = 0.98
+
+    @classmethod
+    def for_rows(cls, n_rows: int, order: Order, epochs: int | None = None, *, n_units: float | None = None) -> Self:
+        """The usual training on so many rows; the fewer there are, the heavier the decay against memorization."""
+        few, many = EPOCHS_ROWS
+        usual = round(EPOCHS[order] * math.sqrt(max(few / n_rows, min(many / n_rows, 1.0))))
+        decay = min(DECAY * (DECAY_ROWS / (n_units or n_rows)) ** DECAY_POWER, MOST_DECAY)
+        return cls(order, min(usual, MOST_EPOCHS) if epochs is None else epochs, decay=decay)
+
+
+class Curves(nn.Module):
+    cosines: Tensor
+
+    def __init__(self, sizes: Sequence[int], n_curves: int, widths: tuple[int, int]) -> None:
+        super().__init__()
+        self._sizes, self._widths = tuple(sizes), (*widths, 1)
+        waves = torch.arange(1, n_curves + 1)
+        cosines = [  # at the codes of a column, shape (size, n_curves); short waves weigh less
+            math.sqrt(2) * torch.cos(math.pi * waves * (torch.arange(size)[:, None] + 0.5) / size) / waves
+            if size > FEW_CODES
+            else torch.zeros(size, n_curves)
+            for size in sizes
+        ]
+        self.register_buffer("cosines", torch.cat(cosines), persistent=False)
+        self.amounts = nn.Parameter(torch.zeros(len(sizes), n_curves, sum(self._widths)))
+        nn.init.normal_(self.amounts[..., : widths[0]], std=1 / math.sqrt(len(sizes)))
+
+    def added(self, network: AutoregressiveNetwork) -> dict[str, Tensor]:
+        columns = zip(self.cosines.split(self._sizes), self.amounts, strict=True)
+        sums = torch.cat([cosines @ amounts for cosines, amounts in columns])
+        embeddings, heads, biases = sums.split(self._widths, 1)
+        weights = dict(network.named_parameters())
+        more = {"embeddings": embeddings, "heads": heads, "head_biases": biases.squeeze(1)}
+        return weights | {name: weights[name] + curve for name, curve in more.items()}
+
+
+def fit_network(
+    codes: NDArray[np.integer[Any]], sizes: Sequence[int], leaders: Sequence[int | None], spec: ArnSpec,
+    device: torch.device, seed: int | None, progress: Progress,
+) -> AutoregressiveNetwork:  # fmt: skip
+    """The mean network of the last steps, in evaluation mode and on the CPU; torch's own generators are left as they
+    were. `codes`: *Sensitive*. The table, shape (n, d), at least one row. It is on the device, and a step never waits.
+    """
+    with seeded(seed, device):
+        rows = torch.from_numpy(np.ascontiguousarray(codes, dtype=np.int64)).to(device)
+        batches = Epochs(len(codes), spec.batch_size, device)
+        widths: Any = {"d_state": spec.d_state, "d_hidden": spec.d_hidden, "dropout": spec.dropout}
+        network, average = (AutoregressiveNetwork(sizes, leaders, spec.order, **widths) for _ in range(2))
+        nn.init.normal_(network.embeddings, std=1 / math.sqrt(len(sizes)))
+        nn.init.normal_(network.biases, std=0.5)
+        nn.init.normal_(network.layers, std=math.sqrt(2 / spec.d_state))  # heads are 0: every column is uniform
+        curves = Curves(sizes, spec.n_curves, (spec.d_state, spec.d_hidden)).to(device)
+        network.to(device)
+        average.to(device).eval().requires_grad_(False)
+        weights = [*network.parameters(), *curves.parameters()]
+        adam = torch.optim.AdamW(weights, spec.rate, weight_decay=spec.decay, fused=True)
+        n_steps = spec.epochs * batches.n_steps
+        for done in range(n_steps):
+            if done % batches.n_steps == 0:
+                if not is_finite(average):
+                    break
+                progress(f"epoch {done // batches.n_steps + 1} of {spec.epochs}", done / n_steps)
+            index, shares = batches.draw()
+            for group in adam.param_groups:
+                group["lr"] = spec.rate * one_cycle(done / n_steps)
+            losses = functional_call(network, curves.added(network), rows.index_select(0, index))
+            adam.zero_grad()
+            torch.dot(losses, shares).backward()
+            adam.step()
+            with torch.no_grad():
+                # Early steps keep less, so that first weights are soon forgotten.
+                kept = min(spec.averaging, done / (done + 10))
+                for name, weight in curves.added(network).items():
+                    average.get_parameter(name).lerp_(weight, 1 - kept)
+    if not is_finite(average):
+        raise ModelError("training of generator='arn' diverged: its numbers are no longer finite; take fewer epochs")
+    return average.cpu()  # type: ignore[no-any-return]
+
+
+def one_cycle(share: float) -> float:
+    """The learning rate after a share of the steps, as a share of its peak: that of PyTorch's `OneCycleLR`."""
+    first, last, done = (FIRST, 1.0, share / RISE) if share < RISE else (1.0, LAST, (share - RISE) / (1 - RISE))
+    return last + (first - last) * (1 + math.cos(math.pi * done)) / 2

@@ -40,7 +40,7 @@ from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, ceil_sqrt, gaussian_of_rho
 from synth.dp.mechanisms import InjectedNoise
 from synth.dp.schedule import Schedule, calibrate
-from understudy.extras.dp_models.comparison import MAX_UNITS, N_RUNS, lead, metric, repeated
+from understudy.extras.dp_models.regression import MAX_UNITS, N_RUNS, lead, metric, repeated
 
 N_SMALL = 64  # Groups of the first rounds
 N_FIRST, N_LAST = 2, 2  # Rounds with so many groups, and then with `N_CENTERS`
@@ -57,7 +57,14 @@ METRICS = (
 
 
 def measure(tables: Tables) -> MetricResult:
-    claim, study = tables.claim, _study(tables)
+    study: ClusterStudy | str
+    claim = tables.claim
+    if claim is None:
+        study = "the table makes no privacy claim, so there is no epsilon to find groups at"
+    elif tables.declared.status != "declared":
+        study = "the schema is inferred: bounds that were read off the table may not be used"
+    else:
+        study = study_of(tables, public_space(tables))
     if claim is None or isinstance(study, str):
         return MetricResult(failures=(Failure(GAP, "skipped", str(study)),))
     k, n_columns = claim.max_rows_per_unit, len(study.space.columns)
@@ -79,14 +86,6 @@ def measure(tables: Tables) -> MetricResult:
         f"{event.count} rounds"
     )
     return lead(GAP, study, FORM, predicted, (LEAST_EXPLAINED, 1.0), note)
-
-
-def _study(tables: Tables) -> ClusterStudy | str:
-    if tables.claim is None:
-        return "the table makes no privacy claim, so there is no epsilon to find groups at"
-    if tables.declared.status != "declared":
-        return "the schema is inferred: bounds that were read off the table may not be used"
-    return study_of(tables, public_space(tables))
 
 
 def public_space(tables: Tables) -> GroupSpace:

@@ -13,6 +13,6 @@ BRINGS = {
     "public name": {"Relation": f"{_HERE}.relation:Relation"},
     "proposal": {"histories": f"{_HERE}.proposal:propose"},
     "section": {"histories": f"{_HERE}.report:SECTION"},
-    "self-test": {"dealt": f"{_HERE}.samples:DEALT"},
+    "self-test": {"dealt": f"{_HERE}.fidelity:DEALT"},
     "wrapper": {"histories": f"{_HERE}.wrapper:WithHistories"},
 }

@@ -15,7 +15,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.constraints import FixedCombinations, Formula, Steps, Unique
-from synth.domain import grid
 from synth.errors import TableError
 from synth.row_order import Histories
 from synth.schema import Schema
@@ -104,7 +103,10 @@ class HistoryLayout:
         later[self.left] = IntegerColumn(bounds=(0, max(self.longest - 2, 0)))
         later[self.place] = IntegerColumn(bounds=(2, max(self.longest, 2)))
         later |= {self.before(name): columns[name] for name in self.varying}
-        later |= {self.average(name): _average_column(columns[name]) for name in self.averaged}
+        for name in self.averaged:  # between the bounds of what it is of; none before a value that is there
+            column: Any = columns[name]
+            ends = (0.0, 1.0) if column.is_boolean else tuple(map(float, column.bounds))
+            later[self.average(name)] = RealColumn(bounds=ends, missing=True)
         later |= {self.gain(name): self._gain_column(name) for name in self.varying if name in growing}
         later |= {name: columns[name] for name in self.varying if name not in growing}
         kept: list[Any] = [
@@ -167,19 +169,10 @@ class HistoryLayout:
         return [pair for each in states for pair in ((self.before(each), each), (self.left, each))]
 
     def check(self, table: pd.DataFrame, histories: Histories) -> None:
-        """Refuse a table that breaks what the schema says of the rows of an entity; not for a private fit.
-        `table`: *Sensitive*. In canonical form.
-        """
-        now, before = histories.pairs
+        """Refuse a *sensitive* table that breaks what the schema says of an entity's rows; not for a private fit."""
         for name in (*self.constant, *self.schema.growing):
-            if is_constant := name in self.constant:
-                codes = pd.factorize(table[name], use_na_sentinel=False)[0]
-                breaks = codes[now] != codes[before]
-            else:
-                line = self.schema.columns[name].positions(table[name])
-                breaks = line[now] < line[before]
-            if breaks.any():
-                how, key = ("varies", "constant") if is_constant else ("falls", "nondecreasing")
+            if broken_steps(table, name, histories, self.schema).any():
+                how, key = ("varies", "constant") if name in self.constant else ("falls", "nondecreasing")
                 raise TableError(
                     f"column={name!r} {how} within an entity, and {key}_in_entity names it; correct the table, or take "
                     "it out there"
@@ -215,9 +208,8 @@ class HistoryLayout:
         )
 
     def _filled(self, table: pd.DataFrame, histories: Histories) -> pd.DataFrame:
-        """The table with what never falls filled in where a cell could not be read: by the row before, else the least.
-
-        It depends on the rows of the same entity alone.
+        """The table with what never falls filled in where a cell could not be read, from its entity's rows alone: by
+        the row before, else the least.
         """
         filled = {}
         for name in (n for n in self.schema.growing if table[n].isna().any()):
@@ -233,14 +225,20 @@ class HistoryLayout:
     def grown(self, name: str, before: pd.Series, gain: pd.Series) -> tuple[pd.Series, NDArray[np.bool_]]:
         """A column that never falls after a gain, within its bounds, and whether the gain would leave these."""
         column: Any = self.schema.columns[name]
-        unit = column.unit
-        line = column.positions(before)
-        gains = gain.to_numpy(dtype=np.float64)
-        counts = _counts(line, column) + (gains if unit is None else gains.astype(np.int64))
-        outside = counts > column.ends[1] + 1e-9
-        if unit is not None:
-            outside = counts * unit > column.ends[1] + unit / 2
+        unit, gains = column.unit, gain.to_numpy(dtype=np.float64)
+        counts = _counts(column.positions(before), column) + (gains if unit is None else gains.astype(np.int64))
+        outside = counts > column.ends[1] + 1e-9 if unit is None else counts * unit > column.ends[1] + unit / 2
         return column.values(counts, np.zeros(len(before), dtype=bool)), outside
+
+
+def broken_steps(table: pd.DataFrame, name: str, histories: Histories, schema: Schema) -> NDArray[np.bool_]:
+    """Where a column differs from the row before though it is constant, or else falls; shape (n_pairs,)."""
+    now, before = histories.pairs
+    if name in schema.constant_in_entity:
+        codes = pd.factorize(table[name])[0]
+        return np.asarray(codes[now] != codes[before])
+    line = schema.columns[name].positions(table[name])
+    return np.asarray(line[now] < line[before])
 
 
 def step_codes(before: pd.Series, now: pd.Series, levels: Sequence[Any]) -> NDArray[np.intp]:
@@ -252,19 +250,11 @@ def step_codes(before: pd.Series, now: pd.Series, levels: Sequence[Any]) -> NDAr
 
 def _counts(line: NDArray[Any], column: Any) -> NDArray[Any]:
     """Positions as whole steps of a column's precision, or as they are where it has none; shape (n,)."""
-    unit = column.unit
-    if unit is None:
+    if column.unit is None:
         return np.asarray(line)
-    most = grid.LARGEST / 2  # the difference of two counts is a count, too
-    steps = np.clip(np.nan_to_num(grid.ratio(line, unit)), -most, most)
-    counts: NDArray[Any] = np.round(steps).astype(np.int64)
-    return counts
-
-
-def _average_column(column: Any) -> RealColumn:
-    """An average lies between the bounds of what it is of; there is none before a value that is there."""
-    low, high = (0.0, 1.0) if column.is_boolean else (float(end) for end in column.bounds)
-    return RealColumn(bounds=(low, high), missing=True)
+    most = numeric_scale.LARGEST / 2  # the difference of two counts is a count, too
+    steps = np.clip(np.nan_to_num(numeric_scale.ratio(line, column.unit)), -most, most)
+    return np.asarray(np.round(steps).astype(np.int64))
 
 
 def _averages_before(values: NDArray[np.float64], histories: Histories) -> NDArray[np.float64]:

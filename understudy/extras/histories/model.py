@@ -38,34 +38,26 @@ Rows = tuple[pd.DataFrame, NDArray[np.int64]]  # canonical rows of learned colum
 
 @dataclass(frozen=True)
 class _State:
-    """Histories under way: their last rows, these as they are counted, and sums over all of them.
-    `sums`: of the values of averaged columns so far, and how many; shape (n, 2) each.
-    """
+    """Histories under way."""
 
-    last: pd.DataFrame
-    counted: pd.DataFrame
+    last: pd.DataFrame  # their last rows
+    counted: pd.DataFrame  # these as they are counted
     owners: NDArray[np.int64]
     lengths: NDArray[np.int64]
-    sums: Mapping[str, NDArray[np.float64]]
+    sums: Mapping[str, NDArray[np.float64]]  # of averaged columns so far, and of how many values; shape (n, 2) each
 
     def taken(self, kept: NDArray[np.intp]) -> "_State":
-        return _State(
-            self.last.iloc[kept].reset_index(drop=True),
-            self.counted.iloc[kept].reset_index(drop=True),
-            self.owners[kept],
-            self.lengths[kept],
-            {name: sums[kept] for name, sums in self.sums.items()},
-        )
+        last, counted = (rows.iloc[kept].reset_index(drop=True) for rows in (self.last, self.counted))
+        sums = {name: sums[kept] for name, sums in self.sums.items()}
+        return _State(last, counted, self.owners[kept], self.lengths[kept], sums)
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """Histories drawn row after row.
-    `layout`: of rows as they are counted, which `schema` need not be.
-    """
+    """Histories drawn row after row."""
 
     schema: Schema
-    layout: HistoryLayout
+    layout: HistoryLayout  # of rows as they are counted, which `schema` need not be
     first: Any
     later: Any | None
     rng: np.random.Generator
@@ -74,8 +66,7 @@ class Simulation:
     chances: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def rows(self, n_rows: int, mean_length: float, known: Mapping[str, Any] | None = None) -> Rows:
-        keys, n_drawn, n_entities = Keys(self.schema, self.part), 0, 0
-        parts: list[Rows] = []
+        keys, parts, n_drawn, n_entities = Keys(self.schema, self.part), list[Rows](), 0, 0
         while n_drawn < n_rows:
             self.progress("sampling histories", n_drawn / n_rows)
             wanted = min(int(1.02 * (n_rows - n_drawn) / max(mean_length, 1.0)) + 10, MOST_AT_ONCE)
@@ -230,9 +221,7 @@ class HistoryModel(ModelDisplay):
         its rows of an entity are one history, which follows what is given as the base's rows do.
         """
         if balance:
-            raise JobError(
-                "rows of histories are not balanced one by one: leave balance out, or order out of the schema"
-            )
+            raise JobError("rows of histories are not balanced one by one: leave out balance, or order in the schema")
         if given is not None and not isinstance(given, Mapping):
             return self._given(given, n_rows, seed, progress)
         self._check_names(map(str, given or {}))
@@ -273,8 +262,8 @@ class HistoryModel(ModelDisplay):
             raise JobError(
                 "histories of so many rows end early, for want of a row that keeps the constraints; give fewer"
             )
-        order = np.argsort(owners, kind="stable")  # the histories come entity by entity
-        return rows.take(np.argsort(order)).reset_index(drop=True)
+        # The histories come entity by entity.
+        return rows.take(np.argsort(np.argsort(owners, kind="stable"))).reset_index(drop=True)
 
     def rows_of(
         self, parents: pd.DataFrame, counts: NDArray[np.int64], *, seed: int | None = None, progress: Progress = quiet
@@ -299,13 +288,10 @@ class HistoryModel(ModelDisplay):
 
     def save(self, path: Path | str) -> None:
         content: dict[str, Any] = {
-            "generator": self.name,
-            "default_rows": self.default_rows,
-            "entity_shares": self.entity_shares,
-            "parameters": None if self.parameters is None else dict(self.parameters),
-            "averages": self.averages,
+            "generator": self.name, "default_rows": self.default_rows, "entity_shares": self.entity_shares,
+            "parameters": None if self.parameters is None else dict(self.parameters), "averages": self.averages,
             STEPS: list(self.chances),
-        }
+        }  # fmt: skip
         arrays = {f"{STEPS}.{at}": each for at, each in enumerate(self.chances.values())}
         if self.later is not None:
             own, of_later = self.later.taken_apart()

@@ -21,8 +21,8 @@ from evaluate.utility.tstr import gap_of, score_of, study_note
 from synth.row_order import Histories, histories_of
 from synth.schema import Schema
 from synth.schema.kinds import IntegerColumn
+from understudy.extras.histories.fidelity import NO_ORDER, GroupedHistories, HistorySamples, varying
 from understudy.extras.histories.layout import HistoryLayout
-from understudy.extras.histories.samples import NO_ORDER, GroupedHistories, HistorySamples, varying
 
 STEPS = Counted("rows of held-out histories that follow another one, half of the holdout", 2, 10_000)
 GAP = "utility.next_event.gap"

@@ -30,7 +30,7 @@ from evaluate.result import Estimate, Failure
 from evaluate.sampling import entity_codes
 from evaluate.tables import MetricResult, Tables
 from synth.row_order import Histories, histories_of
-from understudy.extras.histories.samples import NO_ORDER
+from understudy.extras.histories.fidelity import NO_ORDER
 
 NAME, COPIED = "privacy.histories", "privacy.histories.copied"
 METRICS = (
@@ -122,11 +122,8 @@ def _looks(tables: Tables, histories: list[Histories]) -> Iterator[Look]:
     columns = {name: _hashed(name, tables, exact, histories) for name in names}
     free = [name for name in names if name not in schema.nondecreasing_in_entity]
     parts = np.array_split(np.array(names, dtype=object), max(min(len(names), MOST_LEFT_OUT), 1))
-    kept = [
-        names,
-        free,
-        *([name for name in columns_of if name not in part] for columns_of in (names, free) for part in parts),
-    ]
+    fewer = ([name for name in columns_of if name not in part] for columns_of in (names, free) for part in parts)
+    kept = [names, free, *fewer]
     looks = [[columns[name][0] for name in among] for among in dict.fromkeys(map(tuple, kept))]
     for of_columns in (*looks, *([columns[name][-level] for name in free] for level in range(len(N_QUANTILES), 0, -1))):
         if of_columns:
@@ -183,9 +180,10 @@ def membership(
 
 
 def measure(tables: Tables) -> MetricResult:
-    """The share of training people whose history was copied beyond chance. A history that chance explains gives nobody
-    away, however it came into the table. So all people count, also those of whom not even a whole copy would be told
-    from chance; the note says how many would.
+    """The share of training people whose history was copied beyond chance.
+
+    A history that chance explains gives nobody away, however it came into the table. So all people count, also those of
+    whom not even a whole copy would be told from chance; the note says how many would.
     """
     if tables.schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))

@@ -33,8 +33,7 @@ def propose(
     table: pd.DataFrame, schema: Schema, order: str | None, counters: Collection[str]
 ) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
     """The order of an entity's rows, and what is constant or never falls along it; nothing where there is no order.
-    `table`: *Sensitive*. Conforming to the schema, rows in the order of their file. `order`: where one is named.
-    `counters`: whole numbers that were taken for categories or identifiers.
+    `table`: *Sensitive*. Rows as in their file. `counters`: whole numbers taken for categories or identifiers.
     """
     rows = _EntityRows(table, schema)
     if order is not None:

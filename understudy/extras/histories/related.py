@@ -36,7 +36,7 @@ from synth.schema import Schema
 from synth.schema_file import schema_of, to_toml
 from synth.table import read_table, write_table
 from synth.table.conforming import Outside, clamp
-from synth.validation import Frozen, GivenFile, parse_toml, read_given, sentence
+from synth.validation import Frozen, parse_toml, refuse, sentence
 from understudy import provenance
 from understudy.bundle.evidence import EVALUATION
 from understudy.console import DONE, FAILED, VERDICTS
@@ -83,11 +83,9 @@ class RelatedJob(JobTerms):
 
     @model_validator(mode="after")
     def _of_two_tables(self) -> Self:
-        for name, is_asked in (
-            ("a sweep", self.is_sweep), ("[released_numbers]", self.released_numbers), ("[tracking]", self.tracking),
-        ):  # fmt: skip
-            if is_asked:
-                raise ValueError(f"{name} is of one table, and this job has two related ones; leave it out")
+        asked = {"a sweep": self.is_sweep, "[released_numbers]": self.released_numbers, "[tracking]": self.tracking}
+        words = "is of one table, and this job has two related ones; leave it out"
+        refuse((is_asked, f"{name} {words}") for name, is_asked in asked.items())
         return self
 
     def of_table(self, role: Role, epsilons: Mapping[str, float], *, has_target: bool) -> Job:

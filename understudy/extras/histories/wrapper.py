@@ -270,13 +270,11 @@ def named(events: PlannedEvents, rows: str) -> PlannedEvents:
 
 @dataclass(frozen=True)
 class ToldColumns:
-    """The columns that are known before a later row is drawn: about how they are is told by released numbers alone.
-    `first_rows`: drawn from the released model of first rows. `first`: their codes.
-    """
+    """The columns that are known before a later row is drawn: about how they are is told by released numbers alone."""
 
     layout: HistoryLayout
-    first_rows: pd.DataFrame
-    first: Discretizer
+    first_rows: pd.DataFrame  # drawn from the released model of first rows
+    first: Discretizer  # their codes
     n_bins: int
     rng: np.random.Generator
 

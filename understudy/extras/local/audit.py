@@ -34,8 +34,7 @@ from synth.progress import Progress
 from synth.schema import Schema, build_schema
 from understudy.extras.local.generator import Local
 from understudy.extras.local.oracles import NO_ANSWER, DirectEncoding, Oracle
-from understudy.extras.local.reports import ReportCounts
-from understudy.extras.local.survey import ANSWERS, Survey
+from understudy.extras.local.survey import ANSWERS, ReportCounts, Survey
 
 OUTSIDE = (  # no audit of a local claim looks at these
     "what only the real table would bring out",
@@ -64,7 +63,11 @@ def audit_local(
     """An audit by one pass, which takes seconds, and by more where `n_fits` asks for them and there is time."""
     what, began = f"audit {generator.name}", time.monotonic()
     progress(what, None)
-    survey = type(generator).asking(generator.survey(schema)).survey(_without_constraints(schema))
+    # Without constraints: the columns alone, and whose rows they are.
+    columns: dict[str, Any] = {name: schema.columns[name].model_dump() for name in (*schema.learned, *schema.texts)}
+    columns |= {} if schema.entity is None else {schema.entity: IDENTIFIER}
+    unit = schema.model_dump(include={"status", "n_units", "entity", "max_rows_per_unit"}, exclude_defaults=True)
+    survey = type(generator).asking(generator.survey(schema)).survey(build_schema({**unit, "columns": columns}))
     rows, m = made_up_rows(survey, np.random.default_rng(seed)), survey.n_answers
     n_slots, n_passes = _n_slots(survey), (n_fits or 8) // 8
     first, second = (_reports(survey, rows, n_slots) for _ in range(2))
@@ -80,15 +83,13 @@ def audit_local(
     kinds = dict.fromkeys(question.oracle for question in survey.questions)
     power = min(_power(oracle, n, confidence) for oracle in kinds)
     names, exceeds, alone = " and ".join(survey.questions[number].columns), m * proved > survey.epsilon, _alone(survey)
-    each = AuditCheck(
-        QUESTIONS,
+    tried = (
         f"{len(first):,} question{'s' if len(first) > 1 else ''}, {n:,} reports or more after each of up to four "
         f"answers, no answer among them: an epsilon of at least {proved:.3g} by {names}, where "
-        f"{survey.event.epsilon:.3g} is stated",
-        power=power,
-        fault=f"a report about {names} tells more of the answer than is stated" if exceeds else None,
-        bound=m * proved if exceeds else 0.0,
+        f"{survey.event.epsilon:.3g} is stated"
     )
+    fault = f"a report about {names} tells more of the answer than is stated" if exceeds else None
+    each = AuditCheck(QUESTIONS, tried, power=power, fault=fault, bound=m * proved if exceeds else 0.0)
     false_in, false_out = (
         (wrong / n_worlds, *clopper_pearson(wrong, n_worlds, level=confidence))
         for wrong, n_worlds in ((n_false, n_other), (n_one - n_hits, n_one))
@@ -100,13 +101,6 @@ def audit_local(
         ran_on=f"a public stand-in of {n_slots:,} respondents, all alike",
         checks=(each, alone), covered=(ANSWERS,), not_covered=OUTSIDE, attacked="reports",
     )  # fmt: skip
-
-
-def _without_constraints(schema: Schema) -> Schema:
-    columns: dict[str, Any] = {name: schema.columns[name].model_dump() for name in (*schema.learned, *schema.texts)}
-    columns |= {} if schema.entity is None else {schema.entity: IDENTIFIER}
-    unit = schema.model_dump(include={"status", "n_units", "entity", "max_rows_per_unit"}, exclude_defaults=True)
-    return build_schema({**unit, "columns": columns})
 
 
 def _n_slots(survey: Survey) -> int:
@@ -243,11 +237,8 @@ def bounds(first: np.ndarray | int, other: np.ndarray | int, n: tuple[int, int],
 def _power(oracle: Oracle, n: int, confidence: float) -> float:
     """The power to show that answers are randomized by twice the epsilon: by its half, where half the noise is left."""
     rng = np.random.default_rng(_SEED)
-    chances = _chances(replace(oracle, epsilon=2 * oracle.epsilon))
+    faulty = replace(oracle, epsilon=2 * oracle.epsilon)
+    p, q = faulty.p, faulty.q
+    chances = (p, q) if isinstance(faulty, DirectEncoding) else (p * (1 - q), (1 - p) * q)
     first, other = (rng.binomial(n, min(chance, 1.0), N_SIMULATED) for chance in chances)
     return float(np.mean(bounds(first, other, (n, n), confidence) > oracle.epsilon))
-
-
-def _chances(oracle: Oracle) -> tuple[float, float]:
-    first, other = oracle.p, oracle.q
-    return (first, other) if isinstance(oracle, DirectEncoding) else (first * (1 - other), (1 - first) * other)

@@ -16,29 +16,21 @@ SEEN = (
     "and each further run on the same rows costs as much again"
 )
 WIDTHS = (0.02, 0.01)  # half widths of an interval for which respondents are told
+EpsilonOption = Annotated[float, opt("Of all that one respondent sends; pure.")]
+PairsOption = Annotated[list[str] | None, opt(
+    "A pair that is asked beside the columns, or all, none or auto; may be repeated.", "--pairs",
+    metavar="COLUMN:COLUMN", show_default="auto",
+)]  # fmt: skip
+AnswersOption = Annotated[int | None, opt(
+    "Questions that each respondent answers.", "--answers", min=1, show_default="by the smallest variance",
+)]  # fmt: skip
+BinsOption = Annotated[int, opt("Of a number or time without declared ones.", "--bins", min=2, max=1000)]
 
 
 def add_to(app: typer.Typer) -> None:
     asked = "--schema survey.schema.toml --epsilon 2"
     app.command("survey", epilog=f"Example: understudy survey {asked}")(survey)
     app.command("randomize", epilog=f"Example: understudy randomize answers.csv {asked} --out reports")(randomize)
-
-
-EpsilonOption = Annotated[float, opt("Of all that one respondent sends; pure.")]
-PairsOption = Annotated[
-    list[str] | None,
-    opt(
-        "A pair that is asked beside the columns, or all, none or auto; may be repeated.",
-        "--pairs",
-        metavar="COLUMN:COLUMN",
-        show_default="auto",
-    ),
-]
-AnswersOption = Annotated[
-    int | None,
-    opt("Questions that each respondent answers.", "--answers", min=1, show_default="by the smallest variance"),
-]
-BinsOption = Annotated[int, opt("Of a number or time without declared ones.", "--bins", min=2, max=1000)]
 
 
 def survey(  # noqa: PLR0913 - options of the command line
@@ -87,16 +79,9 @@ def _plan(asked: "Survey", console: "Console") -> int:
 
 
 def randomize(  # noqa: PLR0913 - options of the command line
-    ctx: typer.Context,
-    table: Table,
-    schema: SchemaFile,
-    epsilon: EpsilonOption,
-    out: OutFolder,
-    pairs: PairsOption = None,
-    answers: AnswersOption = None,
-    bins: BinsOption = 16,
-    clamp: ClampOption = False,
-) -> int:
+    ctx: typer.Context, table: Table, schema: SchemaFile, epsilon: EpsilonOption, out: OutFolder,
+    pairs: PairsOption = None, answers: AnswersOption = None, bins: BinsOption = 16, clamp: ClampOption = False,
+) -> int:  # fmt: skip
     """Write what each respondent of a table would send: a simulation, or a batch on behalf of the respondents.
 
     Every row is a respondent, who randomizes their own answers by the system's randomness. Reports are written in an
@@ -104,7 +89,7 @@ def randomize(  # noqa: PLR0913 - options of the command line
     """
     from synth.output import whole_folder
     from synth.table import read_table
-    from understudy.extras.local.reports import write
+    from understudy.extras.local.survey import write
 
     console, asked = console_of(ctx), _planned(schema, epsilon, pairs, answers, bins)
     with whole_folder(out) as folder, console.stage("randomize"):
@@ -120,7 +105,7 @@ def _collect(reports: Path, out: Path, console: "Console") -> int:
     import numpy as np
 
     from synth.output import check_new_folder
-    from understudy.extras.local import reports as files
+    from understudy.extras.local import survey as files
     from understudy.extras.local.generator import Local
 
     check_new_folder(out)

@@ -28,8 +28,7 @@ from synth.marginals.factor import CELLS_A_MB, MEAN_ABSOLUTE
 from synth.marginals.junction_tree import pieces
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from understudy.extras.local.reports import ReportCounts
-from understudy.extras.local.survey import Survey, public_bins, questions_of, require_askable
+from understudy.extras.local.survey import ReportCounts, Survey, public_bins, questions_of, require_askable
 
 EXACT_SIGMA = 0.5  # standard deviation, in rows, that counts without noise are taken to have
 BLURRED = 0.1  # Half a 95% interval of a share beyond this is called wide
@@ -118,7 +117,7 @@ class Local(PrivateGenerator):
         self, counts: ReportCounts, statement: PrivacyStatement | None = None, progress: Progress = quiet
     ) -> MarginalModel:
         survey = counts.survey
-        stated = statement_of(survey.schedule, survey.schema) if statement is None else statement
+        stated = statement or statement_of(survey.schedule, survey.schema)
         model = self._estimated(counts.measurements(), survey.discretizer, survey.schema, stated.n_units, progress)
         return replace(model, statement=stated)
 
@@ -130,10 +129,8 @@ class Local(PrivateGenerator):
         cliques = questions_of("all" if self.pairs == "auto" else self.pairs, discretizer.sizes)
         measured = [Measurement(clique, coded.counts(clique).astype(np.float64), EXACT_SIGMA) for clique in cliques]
         model = self._estimated(measured, discretizer, seen, len(table), progress)
-        if seen.entity is None:
-            return model
-        sizes = table.rows_per_entity()
-        return replace(model, entity_shares=tuple((sizes / max(sizes.sum(), 1)).tolist()))
+        sizes = None if seen.entity is None else table.rows_per_entity()
+        return model if sizes is None else replace(model, entity_shares=tuple((sizes / max(sizes.sum(), 1)).tolist()))
 
     def _estimated(
         self, measured: Sequence[Measurement], discretizer: Discretizer, schema: Schema, n_rows: int, progress: Progress

@@ -10,13 +10,21 @@ all, which adds f (1 - f) M / (n m) (1 - m / M) for an answer of share f. The m 
 answers of all questions is smallest. For the noise alone that is m = 1: for unary encoding v is
 1 / sinh^2(epsilon / 2), and sinh(epsilon / 2) is at least m sinh(epsilon / (2 m)). Where epsilon is large the sample
 counts, and several answers each are better.
+
+**Files.** A folder of reports holds `survey.json` and `reports.csv`. The header has the schema, epsilon, how many
+answers each respondent gives, and of every question the columns, the mechanism and its probabilities. A line is
+`question,answer`: the number of the question, and a symbol, or bits in hexadecimal, the first answer's bit first. No
+order links a line to a row: rows are put into a random order before questions are dealt, and lines into another one
+before they are written; neither order is kept. The answers of one respondent have nothing in common.
 """
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -24,18 +32,20 @@ from scipy import special
 
 from synth.domain import Discretizer, grid
 from synth.domain.discretizer import OTHER, Attribute, regroup
-from synth.domain.relations import to_counted
+from synth.dp.budget import Budget
 from synth.dp.events import RandomizedResponseEvent
 from synth.dp.mechanisms import Words, system_words
 from synth.dp.schedule import EPSILON_RANGE, Schedule, require_declared
-from synth.errors import BudgetError, SchemaError
+from synth.errors import BudgetError, SchemaError, TableError, UnderstudyError
 from synth.generators.fitting.training_data import bound_contributions
+from synth.marginals import Measurement
 from synth.marginals.factor import MEAN_ABSOLUTE
-from synth.schema import Schema
+from synth.schema import Schema, build_schema
 from synth.schema.counted import in_rows_alone
 from synth.table import conform
 from synth.table.rows import Rows
-from understudy.extras.local.oracles import Oracle, smaller_variance
+from synth.validation import plain_json
+from understudy.extras.local.oracles import DirectEncoding, Oracle, smaller_variance
 
 Pairs = Literal["auto", "none", "all"] | tuple[tuple[str, str], ...]
 ANSWERS = "randomized answers of each respondent"  # the event of a survey
@@ -43,6 +53,8 @@ MOST_CELLS = 100_000  # answers to one question at most
 LARGEST_NOISE = 0.2  # the mean distance of a pair from its true shares, by noise alone, up to which "auto" asks pairs
 QUANTILE = float(special.ndtri(0.975))
 _SHARES = np.linspace(0.0, 1.0, 101)  # among which the one with the widest interval is looked for
+HEADER, LINES = "survey.json", "reports.csv"
+LINES_AT_ONCE = 500_000
 
 
 @dataclass(frozen=True)
@@ -67,15 +79,9 @@ class Survey:
 
     @classmethod
     def of(
-        cls,
-        schema: Schema,
-        epsilon: float,
-        *,
-        pairs: Pairs = "auto",
-        n_bins: int = 16,
-        n_answers: int | Literal["auto"] = "auto",
-        allows_no_answer: bool = False,
-    ) -> "Survey":
+        cls, schema: Schema, epsilon: float, *, pairs: Pairs = "auto", n_bins: int = 16,
+        n_answers: int | Literal["auto"] = "auto", allows_no_answer: bool = False,
+    ) -> "Survey":  # fmt: skip
         n = require_askable(schema)
         if not EPSILON_RANGE[0] <= epsilon <= EPSILON_RANGE[1]:
             raise BudgetError(
@@ -93,9 +99,8 @@ class Survey:
             surveys = []
             for m in asked:
                 oracles = [smaller_variance(math.prod(shape), epsilon / m, allows_no_answer) for shape in shapes]
-                surveys.append(
-                    cls(schema, discretizer, epsilon, m, tuple(map(Question, columns, shapes, oracles)), n_bins)
-                )
+                questions = tuple(map(Question, columns, shapes, oracles))
+                surveys.append(cls(schema, discretizer, epsilon, m, questions, n_bins))
             return min(surveys, key=lambda survey: survey.variance(n))
 
         survey = planned("all" if pairs == "auto" else pairs)
@@ -142,9 +147,7 @@ class Survey:
         return math.ceil(n * (self.half_width(question, n) / width) ** 2)
 
     def codes(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
-        """The codes of each column of a table, shape (n,) each; what does not fit is clamped, or `other` or `missing`.
-        `frame`: *Sensitive*. A row for each respondent.
-        """
+        """*Sensitive*. The codes of each column of a table, a row for each respondent; what does not fit is clamped."""
         coded = self.discretizer.encode(to_counted(conform(frame, self.schema, outside="clamp"), self.schema))
         return dict(zip(self.discretizer.columns, coded.T, strict=True))
 
@@ -158,9 +161,7 @@ class Survey:
         return np.flatnonzero((question - first) % len(self.questions) < self.n_answers)
 
     def randomize(self, row: Mapping[str, Any], words: Words = system_words) -> list[tuple[int, np.ndarray | int]]:
-        """One respondent's report: the questions drawn for them, and a randomized answer to each.
-        `row`: *Sensitive*. The respondent's own answers, by column.
-        """
+        """A respondent's report: the questions drawn for them, and a randomized answer to each. `row`: *Sensitive*."""
         codes = self.codes(pd.DataFrame({name: [row[name]] for name in self.schema.kept if name in row}))
         drawn = np.argsort(words(len(self.questions), np.uint64), kind="stable")[: self.n_answers].tolist()
         asked = [(number, self.questions[number]) for number in drawn]
@@ -229,17 +230,136 @@ def public_bins(schema: Schema, n_bins: int) -> Discretizer:
 
     Cells of declared spikes stay apart, as does the zero of a logarithmic scale.
     """
-    return Discretizer(tuple(_binned(attribute, n_bins) for attribute in Discretizer.by_schema(schema).attributes))
+
+    def binned(attribute: Attribute) -> Attribute:
+        if attribute.column.is_categorical or len(getattr(attribute.column, "bins", ())) > 0:
+            return attribute
+        n_cells, apart = attribute.n_cells + OTHER, grid.spike_cells(*attribute.line)
+        starts = np.diff(np.arange(n_cells) * min(n_bins, n_cells) // n_cells, prepend=0) != 0
+        starts |= apart | np.concatenate([[False], apart[:-1]])
+        starts[0] = False
+        return regroup(attribute, np.cumsum(starts))
+
+    return Discretizer(tuple(map(binned, Discretizer.by_schema(schema).attributes)))
 
 
-def _binned(attribute: Attribute, n_bins: int) -> Attribute:
-    if attribute.column.is_categorical or len(getattr(attribute.column, "bins", ())) > 0:
-        return attribute
-    edges, column = attribute.line
-    n_cells = attribute.n_cells + OTHER
-    stretch = np.arange(n_cells) * min(n_bins, n_cells) // n_cells
-    apart = grid.spike_cells(edges, column)
-    starts = np.diff(stretch, prepend=0) != 0
-    starts |= apart | np.concatenate([[False], apart[:-1]])
-    starts[0] = False
-    return regroup(attribute, np.cumsum(starts))
+@dataclass(frozen=True, eq=False)
+class ReportCounts:
+    survey: Survey
+    supports: tuple[np.ndarray, ...]  # for each question how many reports support each answer, shape (n_cells,)
+    n_each: tuple[int, ...]
+    n: int
+
+    @classmethod
+    def of(cls, table: Any, survey: Survey, budget: Budget | None = None) -> Self:
+        """The reports of the respondents of a *sensitive* table, randomized and counted; nothing but these leaves. With
+        a budget, by its noise and from as many slots as are declared; else by the system's, from one for each row.
+        """
+        cells, n = survey.asked(table, None if budget is None else require_declared(survey.schema))
+        asked = [(each, question.oracle) for each, question in zip(cells, survey.questions, strict=True)]
+        own = (oracle.support(each) for each, oracle in asked)
+        supports = own if budget is None else budget.respond(asked, survey.event)
+        return cls(survey, tuple(supports), tuple(map(len, cells)), n)
+
+    def shares(self, question: int) -> np.ndarray:
+        """The share of respondents with each answer, without bias: some may lie outside [0, 1]; shape (n_cells,)."""
+        n_reports, oracle = self.n_each[question], self.survey.questions[question].oracle
+        return oracle.counts(self.supports[question], n_reports) / max(n_reports, 1)
+
+    def deviations(self, question: int, shares: np.ndarray | None = None) -> np.ndarray:
+        """Standard deviation of each estimated share about that of all respondents, by the noise of the reports and by
+        who was asked; shape (n_cells,). `shares`: true ones; `None`: the estimated ones.
+        """
+        n_reports = max(self.n_each[question], 1)
+        known = np.clip(self.shares(question) if shares is None else shares, 0.0, 1.0)
+        noise = self.survey.questions[question].oracle.variance(known, n_reports)
+        asked = known * (1 - known) / n_reports * max(self.n - n_reports, 0) / max(self.n - 1, 1)
+        return np.asarray(np.sqrt(noise + asked))
+
+    def intervals(self, question: int) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of normal 95% intervals of the shares of all respondents; each of shape (n_cells,)."""
+        shares, width = self.shares(question), QUANTILE * self.deviations(question)
+        return shares - width, shares + width
+
+    def measurements(self) -> list[Measurement]:
+        """Each question as counts of respondents.
+
+        DEVIATES: answers differ in their variance, since that of generalized randomized response grows with the share.
+        A measurement takes the root of the mean over all answers.
+        """
+        measured = []
+        for number, question in enumerate(self.survey.questions):
+            sigma = self.n * float(np.sqrt(np.mean(self.deviations(number) ** 2)))
+            measured.append(Measurement(question.columns, self.n * self.shares(number).reshape(question.sizes), sigma))
+        return measured
+
+
+def write(table: Any, survey: Survey, folder: Path, words: Words = system_words) -> None:
+    """Header and lines of the respondents of a table, into a folder that is there, and empty. `table`: *Sensitive*."""
+    answers, n = survey.asked(table)
+    (folder / HEADER).write_text(json.dumps(_header(survey, n), indent=1) + "\n", encoding="utf-8")
+    texts: list[str] = []
+    for question, cells in zip(survey.questions, answers, strict=True):
+        for part in question.oracle.chunks(cells):
+            reports = question.oracle.randomize(part, words)
+            direct = isinstance(question.oracle, DirectEncoding)
+            texts += map(str, reports) if direct else (row.tobytes().hex() for row in np.packbits(reports, axis=1))
+    numbers = np.repeat(np.arange(len(answers)), [len(cells) for cells in answers])
+    order = np.argsort(words(len(numbers), np.uint64), kind="stable")
+    lines = {"question": numbers[order], "answer": np.array(texts, dtype=object)[order]}
+    pd.DataFrame(lines).to_csv(folder / LINES, index=False)
+
+
+def collect(folder: Path) -> ReportCounts:
+    """The reports of a folder, counted; no table is needed. Questions are planned anew from the schema."""
+    try:
+        content: Any = plain_json((folder / HEADER).read_bytes())
+        pairs = tuple(tuple(each["columns"]) for each in content["questions"] if len(each["columns"]) > 1)
+        survey = Survey.of(
+            build_schema(content["table_schema"]), content["epsilon"],
+            pairs=pairs, n_bins=content["n_bins"], n_answers=content["answers_each"],
+        )  # fmt: skip
+        n = int(content["n_respondents"])
+        if content != _header(survey, n):
+            raise TableError("the header says something else than its schema and epsilon give")
+        supports = [np.zeros(question.oracle.n_cells, dtype=np.int64) for question in survey.questions]
+        n_each = [0] * len(supports)
+        with pd.read_csv(
+            folder / LINES, dtype={"answer": str}, keep_default_na=False, chunksize=LINES_AT_ONCE
+        ) as parts:
+            for lines in parts:
+                for number, oracle in enumerate(question.oracle for question in survey.questions):
+                    texts = lines["answer"].to_numpy()[lines["question"].to_numpy() == number]
+                    n_each[number] += len(texts)
+                    for part in oracle.chunks(texts):
+                        supports[number] += oracle.supported(_parsed(oracle, part))
+        if sum(n_each) != n * survey.n_answers:
+            raise TableError("there are more lines, or fewer, than its respondents send")
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        # What pandas or numpy say may hold a cell.
+        why = error if isinstance(error, UnderstudyError) else f"they cannot be read ({type(error).__name__})"
+        raise TableError(f"path={str(folder)!r} holds no sound reports: {why}; write them anew") from None
+    return ReportCounts(survey, tuple(supports), tuple(n_each), n)
+
+
+def _header(survey: Survey, n: int) -> dict[str, Any]:
+    return {
+        "format": 1, "epsilon": survey.epsilon, "delta": 0.0, "n_respondents": n,
+        "answers_each": survey.n_answers, "n_bins": survey.n_bins,
+        "questions": [
+            {"columns": list(question.columns), "sizes": list(question.sizes), "mechanism": question.oracle.mechanism,
+             "epsilon": question.oracle.epsilon, "p": question.oracle.p, "q": question.oracle.q}
+            for question in survey.questions
+        ],
+        "table_schema": survey.schema.model_dump(mode="json"),
+    }  # fmt: skip
+
+
+def _parsed(oracle: Oracle, texts: np.ndarray) -> np.ndarray:
+    if isinstance(oracle, DirectEncoding):
+        symbols = texts.astype(np.int64)
+        if symbols.max() >= oracle.n_symbols:
+            raise TableError("an answer is none of its question")
+        return symbols
+    packed = np.frombuffer(bytes.fromhex("".join(texts)), dtype=np.uint8).reshape(len(texts), -1)
+    return np.unpackbits(packed, axis=1, count=oracle.n_cells)

@@ -96,18 +96,13 @@ def runs_of(asked: Mlflow, job: Job, delivery: Delivery, folder: Path) -> list[R
     public = json.loads((folder / VERDICT).read_text(encoding="utf-8"))["verdict_to_hand_on"]
     # A seed would let a guess of a row be confirmed, and so would the hash of limits that were read off the table.
     params = {
-        "policy": f"{delivery.policy.name} {delivery.policy.version}",
-        "release": delivery.release,
-        "schema_status": schema.status,
-        "schema_sha256": known.schema_sha256 if declared or internal else None,
-        "dataset": schema.dataset if declared else None,
-        "unit": schema.unit,
-        "n_units": schema.n_units if declared else None,
-        "holdout_share": job.split.holdout_share,
-        "understudy": VERSION,
-        "seed": job.seed if internal else None,
+        "policy": f"{delivery.policy.name} {delivery.policy.version}", "release": delivery.release,
+        "schema_status": schema.status, "schema_sha256": known.schema_sha256 if declared or internal else None,
+        "dataset": schema.dataset if declared else None, "unit": schema.unit,
+        "n_units": schema.n_units if declared else None, "holdout_share": job.split.holdout_share,
+        "understudy": VERSION, "seed": job.seed if internal else None,
         "split_seed": job.split_seed if internal else None,
-    }
+    }  # fmt: skip
     tags = {
         "understudy.run_id": str(known.run_id),
         "understudy.content": asked.content,
@@ -117,10 +112,8 @@ def runs_of(asked: Mlflow, job: Job, delivery: Delivery, folder: Path) -> list[R
         "understudy.verdict": delivery.released.verdict if internal and delivery.released else None,
         "mlflow.note.content": NOTICE if internal else PUBLIC_NOTE,
     }
-    metrics = {
-        "ledger.epsilon.left": None if ledger is None else ledger.left_epsilon,
-        "ledger.epsilon.total": None if ledger is None else ledger.total_epsilon,
-    }
+    left, total = (None, None) if ledger is None else (ledger.left_epsilon, ledger.total_epsilon)
+    metrics = {"ledger.epsilon.left": left, "ledger.epsilon.total": total}
     # Without a guarantee a table has, unless said, as many rows as train, which its public card would tell.
     files = [f"{TO_HAND_ON}/{name}" for name in (PUBLIC_YAML, PUBLIC_MARKDOWN)] if internal or promises else []
     if internal:
@@ -131,10 +124,8 @@ def runs_of(asked: Mlflow, job: Job, delivery: Delivery, folder: Path) -> list[R
         bare = evaluation.without_rows()
         page = render_html(bare, verdicts=delivery.verdicts, title=delivery.title, release=delivery.release)
         texts = {REPORT: page, EVALUATION: bare.to_json()}
-    parent = {
-        "name": delivery.title, "params": params, "tags": tags, "metrics": metrics, "files": files, "texts": texts,
-    }  # fmt: skip
-    return [parent, *children]
+    kept = {"params": params, "tags": tags, "metrics": metrics, "files": files, "texts": texts}
+    return [{"name": delivery.title, **kept}, *children]
 
 
 def _child(candidate: Candidate, claims: Claims | None, delivery: Delivery, *, internal: bool) -> Run:

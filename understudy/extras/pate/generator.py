@@ -3,7 +3,7 @@
 One-way histograms give the encoding, as with `ctgan` and `tvae`. Then come rounds of labels: in each, teachers vote on
 so many generated rows, and the counts of votes are released with whole Gaussian noise. A unit has one teacher, so that
 it moves each count by 1 at most, and the counts of a round by the root of their number, whatever rows it has. That cost
-depends on no data. `training` has the rest, and the errors of published programs that it avoids.
+depends on no data. `teachers` has the rest, and the errors of published programs that it avoids.
 
 Source: Jordon, Yoon, van der Schaar 2019; Papernot et al. 2018 (1802.08908).
 """
@@ -93,11 +93,6 @@ class PateGan(PrivateGenerator):
 
         return events
 
-    def _n_teachers(self, n_units: int) -> int:
-        if self.n_teachers != "auto":
-            return self.n_teachers
-        return min(max(n_units // UNITS_PER_TEACHER, 1), MOST_TEACHERS)
-
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> NeuralModel:
@@ -119,15 +114,17 @@ class PateGan(PrivateGenerator):
         from synth.neural.networks import released_shares
         from synth.neural.sampling import CtganNetwork, match_one_way
         from synth.neural.training import seeded
-        from understudy.extras.pate.teachers import Teachers
-        from understudy.extras.pate.training import train
+        from understudy.extras.pate.teachers import Teachers, train
 
         rng = fit.rng
         fit.progress("encoding", None)
         codes = encoding.apply(fit.train.columns(None), rng).codes
         n_units = fit.schema.n_units or len(fit.train)
+        n_teachers = self.n_teachers
+        if n_teachers == "auto":
+            n_teachers = min(max(n_units // UNITS_PER_TEACHER, 1), MOST_TEACHERS)
         entities = None if fit.schema.entity is None else fit.train.entities()
-        teachers = Teachers.dealt(codes, entities, self._n_teachers(n_units), rng.bytes(16))
+        teachers = Teachers.dealt(codes, entities, n_teachers, rng.bytes(16))
         del codes
 
         def tell(done: int) -> None:

@@ -110,10 +110,8 @@ class _Sdv(Generator):
                 metadata = Metadata.load_from_dict(tables)
                 synthesizer = getattr(single_table, self.theirs)(metadata, **options)
                 synthesizer.fit({TABLE: pd.DataFrame(encoded, index=pd.RangeIndex(len(rows)))})
-        shares = None
-        if schema.entity is not None:
-            sizes = table.rows_per_entity()
-            shares = tuple((sizes / sizes.sum()).tolist())
+        sizes = None if schema.entity is None else table.rows_per_entity()
+        shares = None if sizes is None else tuple((sizes / sizes.sum()).tolist())
         return SdvModel(self.name, schema, len(rows), synthesizer, constants, shares, discretizer)
 
 

@@ -142,14 +142,11 @@ def table_of(metadata: Any, table: str | None = None) -> SdvTable:
     if any(name in (link.get("parent_table_name"), link.get("child_table_name")) for link in read.relationships or ()):
         raise SchemaError(f"table={name!r} has relationships, and a schema is of one table; join them into one first")
     described = read.tables[name]
+    columns = {name: column.upgraded() for name, column in described.columns.items()}
     for key in described.keys:
-        if isinstance(key, str) and key not in described.columns:
-            raise SchemaError(
-                f"the metadata has a key of the unknown column={key!r}; {nearest(key, described.columns)}"
-            )
-    return described.model_copy(
-        update={"columns": {name: column.upgraded() for name, column in described.columns.items()}}
-    )
+        if isinstance(key, str) and key not in columns:
+            raise SchemaError(f"the metadata has a key of the unknown column={key!r}; {nearest(key, columns)}")
+    return described.model_copy(update={"columns": columns})
 
 
 def _schema(described: SdvTable) -> Schema:
@@ -238,12 +235,9 @@ def _content(schema: Schema) -> dict[str, Any]:
         }
         for name, column in schema.columns.items()
     }
-    named = {
-        "primary_key": keys[0] if keys else None,
-        "alternate_keys": keys[1:] or None,
-        "sequence_key": schema.entity,
-        "sequence_index": None if schema.order is None or schema.columns[schema.order].is_identifier else schema.order,
-    }
+    order = None if schema.order is None or schema.columns[schema.order].is_identifier else schema.order
+    named = {"primary_key": keys[0] if keys else None, "alternate_keys": keys[1:] or None}
+    named |= {"sequence_key": schema.entity, "sequence_index": order}
     return {"columns": columns, **{key: value for key, value in named.items() if value is not None}}
 
 
@@ -349,8 +343,7 @@ def template_of_regex(regex: str) -> str | None:
 def _mark(token: str) -> str | None:
     """A template's placeholder for one character of an expression."""
     literal = token.removeprefix("\\") or token
-    if (
-        token in _MARKS or token.startswith("[") or (token != literal and literal.isalnum())
-    ):  # \w, or a character's code
+    is_class = token.startswith("[") or (token != literal and literal.isalnum())  # \w, or a character's code
+    if token in _MARKS or is_class:
         return _MARKS.get(token)
     return f"\\{literal}" if literal in ALPHABETS or literal == "\\" else literal

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from understudy.console import Console
     from understudy.extras.sites.server import SitesOutcome
 
-WAIT_S = 3600.0
+EXAMPLE, WAIT_S = "Example: understudy sites", 3600.0
 JobFile = Annotated[Path, arg("The job of several sites (docs/how-to/sites.md).")]
 
 
@@ -21,10 +21,10 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Several sites, one synthetic table: none hands over rows.", no_args_is_help=True, rich_markup_mode=None
     )
-    group.command("run", epilog="Example: understudy sites run job.toml --out result")(run)
-    group.command("server", epilog="Example: understudy sites server job.toml --keys keys --out result")(server)
-    group.command("join", epilog="Example: understudy sites join job.toml --site north --table north.csv ...")(join)
-    app.add_typer(group, name="sites", epilog="Example: understudy sites run job.toml --out result")
+    group.command("run", epilog=f"{EXAMPLE} run job.toml --out result")(run)
+    group.command("server", epilog=f"{EXAMPLE} server job.toml --keys keys --out result")(server)
+    group.command("join", epilog=f"{EXAMPLE} join job.toml --site north --table north.csv ...")(join)
+    app.add_typer(group, name="sites", epilog=f"{EXAMPLE} run job.toml --out result")
 
 
 def run(
@@ -61,8 +61,7 @@ def server(  # noqa: PLR0913 - options of the command line
     The server reads no row. It sees sums of all sites, and each site's verdict.
     """
     from synth.output import check_new_folder
-    from understudy.extras.sites.channel import ChannelError
-    from understudy.extras.sites.credentials import make_server_files
+    from understudy.extras.sites.channel import ChannelError, make_server_files
     from understudy.extras.sites.job import read_sites_job
     from understudy.extras.sites.server import serve
 
@@ -106,10 +105,9 @@ def join(  # noqa: PLR0913 - options of the command line
     from synth.errors import BadInput
     from understudy.budget import ledger_url
     from understudy.data import find_table
-    from understudy.extras.sites.channel import ChannelError
-    from understudy.extras.sites.credentials import make_site_files
+    from understudy.extras.sites.channel import ChannelError, make_site_files
     from understudy.extras.sites.job import read_sites_job
-    from understudy.extras.sites.participant import Participant
+    from understudy.extras.sites.server import Participant
 
     console = console_of(ctx)
     if new_key:
@@ -117,7 +115,7 @@ def join(  # noqa: PLR0913 - options of the command line
         make_site_files(key.parent, key.stem)
         console.say(f"Public key, to send to the server: {key.with_suffix('.pub')}")
     _check_files(ca, key)
-    from understudy.extras.sites.joining import serve_site
+    from understudy.extras.sites.flower import serve_site
 
     part = Participant(site, read_sites_job(job), find_table(table), out, ledger_url(ledger))
 

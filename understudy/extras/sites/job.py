@@ -61,25 +61,19 @@ class SitesJob(Frozen):
     @model_validator(mode="after")
     def _check(self) -> Self:
         n_sites, colluding, dropouts = len(self.sites), self.colluding, self.dropouts
-        name_files = all(LABEL.fullmatch(site) for site in self.sites)
         name = self.generator.get("name")
         refuse([
-            (
-                "training" in self.model_fields_set and name not in BY_STEPS,
-                f"training is of {' and '.join(BY_STEPS)}, and generator.name={name!r} takes no steps; leave it out",
-            ),
-            (not name_files, "names of sites have letters, digits, ._- only; rename one"),
+            ("training" in self.model_fields_set and name not in BY_STEPS,
+             f"training is of {' and '.join(BY_STEPS)}, and generator.name={name!r} takes no steps; leave it out"),
+            (not all(LABEL.fullmatch(site) for site in self.sites),
+             "names of sites have letters, digits, ._- only; rename one"),
             (n_sites < 3, f"sites={n_sites} cannot be protected from each other; name three or more"),
-            (
-                self.n_honest < LEAST_NOISY,
-                f"colluding={colluding} and dropouts={dropouts} leave {self.n_honest} of {n_sites} sites, and "
-                f"{LEAST_NOISY} have to hide each other; lower one of the two",
-            ),
-            (
-                2 * self.threshold <= n_sites + colluding,
-                f"dropouts={dropouts} of {n_sites} sites would let two sums of the same answers come together, by the "
-                f"help of colluding={colluding}; lower one of the two",
-            ),
+            (self.n_honest < LEAST_NOISY,
+             f"colluding={colluding} and dropouts={dropouts} leave {self.n_honest} of {n_sites} sites, and "
+             f"{LEAST_NOISY} have to hide each other; lower one of the two"),
+            (2 * self.threshold <= n_sites + colluding,
+             f"dropouts={dropouts} of {n_sites} sites would let two sums of the same answers come together, by the "
+             f"help of colluding={colluding}; lower one of the two"),
         ])  # fmt: skip
         return self
 
@@ -163,16 +157,12 @@ def _generator(job: SitesJob, schema: Schema) -> PrivateGenerator:
     measured = ", ".join(dict.fromkeys((*schema.measured, *schema.spikes_measured)))
     for is_wrong, why in (
         (schema.texts, f"several sites learn no free text: columns={', '.join(schema.texts)}; set drop = true for it"),
-        (
-            measured,
-            f"several sites agree on what is public before any row is read, and columns={measured} are to be measured; "
-            "declare their bounds, categories and spikes",
-        ),
-        (
-            schema.dataset is None and any(site.ledger for site in job.sites.values()),
-            'a ledger pays for a dataset by its name; add dataset = "NAME" at the top of the schema file',
-        ),
-    ):
+        (measured,
+         f"several sites agree on what is public before any row is read, and columns={measured} are to be measured; "
+         "declare their bounds, categories and spikes"),
+        (schema.dataset is None and any(site.ledger for site in job.sites.values()),
+         'a ledger pays for a dataset by its name; add dataset = "NAME" at the top of the schema file'),
+    ):  # fmt: skip
         if is_wrong:
             raise JobError(why)
     return chosen

@@ -4,11 +4,14 @@ A count of such a table is pending: it has a shape and no numbers, and whatever 
 turns pending counts into sums.
 """
 
+import hashlib
+import json
 import math
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -21,14 +24,23 @@ from synth.dp.events import GaussianEvent, LaplaceEvent
 from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
-from synth.errors import BadInput, BudgetError, TableError
-from synth.generators.fitting.training_data import RowsElsewhere
+from synth.errors import BadInput, BudgetError, ModelError, TableError
+from synth.generators.fitting.private_fit import Merging, start
+from synth.generators.fitting.training_data import RowsElsewhere, units_of
+from synth.generators.models.fitted import NeuralModel
+from synth.neural.encoding import BinnedEncoding
+from synth.output import read_state
+from synth.progress import Progress, quiet
 from synth.schema import Schema
+from synth.schema.counted import in_rows_alone
 from understudy.extras.sites.channel import Channel, ChannelError, SitesError, pack, unpack
 from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.secure_aggregation import sum_of_sites
-from understudy.extras.sites.site import CountQuery, plan_of
-from understudy.extras.sites.training import FULL_NOISE, TrainingQuery
+from understudy.extras.sites.site import FULL_NOISE, UNIT, CountQuery, TrainingQuery, plan_of, steps_of, trained
+
+Sum = tuple[NDArray[np.int64], tuple[str, ...]]  # numbers, and the sites in them
+DROPPED = "dropped.json"  # the file of who dropped out of a training
+ATTEMPTS = 3  # tries at one sum, where sites are lost between their answer and the unmasking
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +103,6 @@ class RemoteRows(RowsElsewhere):
         return PendingCounts("sizes", (self.schema.max_rows_per_unit,))
 
 
-Sum = tuple[NDArray[np.int64], tuple[str, ...]]  # numbers, and the sites in them
-ATTEMPTS = 3  # tries at one sum, where sites are lost between their answer and the unmasking
-
-
 @dataclass
 class SecureSums:
     """The server's side of a run: each query is answered by the sum of all sites, or not at all.
@@ -122,13 +130,12 @@ class SecureSums:
                     )
             try:
                 sum_and_sites = self._once(query, length, body)
+                self.n_sums += 1
+                return sum_and_sites
             except ChannelError:
                 raise
             except BadInput as error:
                 reason = str(error)
-                continue
-            self.n_sums += 1
-            return sum_and_sites
         raise SitesError(
             f"no sum of {what!r} came together: {reason}; what sites refused, they say where they run; then the same "
             "command goes on"
@@ -217,12 +224,12 @@ class SitesBudget(Budget):
 def stated(statement: PrivacyStatement, inputs: SitesInputs, dropped: Collection[str]) -> PrivacyStatement:
     """The same, with whom it holds against, and what it takes for granted."""
     job, n_sites = inputs.job, len(inputs.names)
-    gone = (
-        f"Sites dropped out on the way: {', '.join(sorted(dropped))}. The guarantee allowed for {job.dropouts}, and is "
-        "the same; sums without them are of the sites that were left."
-        if dropped
-        else f"No site dropped out; the guarantee allows for {job.dropouts}."
-    )
+    gone = f"No site dropped out; the guarantee allows for {job.dropouts}."
+    if dropped:
+        gone = (
+            f"Sites dropped out on the way: {', '.join(sorted(dropped))}. The guarantee allowed for {job.dropouts}, "
+            "and is the same; sums without them are of the sites that were left."
+        )
     caveats = (
         "The server sees sums of the sites' noisy numbers, and no site's own: secure aggregation hides these.",
         f"It holds against a server that follows the protocol together with {job.colluding} of {n_sites} sites. These "
@@ -236,3 +243,51 @@ def stated(statement: PrivacyStatement, inputs: SitesInputs, dropped: Collection
     return replace(
         statement, trust="sites", caveats=(*caveats, *(() if inputs.by_sums else (FULL_NOISE,)), *statement.caveats)
     )
+
+
+def fit_network(
+    sums: SecureSums, budget: SitesBudget, *, progress: Progress = quiet, folder: Path | None = None
+) -> NeuralModel:
+    """A model of the rows of all sites: histograms by sums, then rounds of steps at the sites.
+
+    Checkpoints in the folder hold nothing that the sites did not show.
+    """
+    from torch import from_numpy
+
+    from synth.neural.encoding import Encoded
+    from synth.neural.training import CheckpointFolder, Course, UnitIndex, device_of, save_checkpoint, seeded, take_up
+
+    inputs, (generator, event) = sums.inputs, trained(sums.inputs)
+    fit = start(generator, RemoteRows(inputs.counted), inputs.counted, budget, progress)
+    events = fit.planned(generator.plan(inputs.counted))
+    shares, n_rows = fit.entity_shares()
+    discretizer, measured = fit.columns(events.columns, Merging(generator.n_bins, spikes_apart=True))
+    one_way, encoding, plain = [each.values for each in measured], BinnedEncoding(discretizer), discretizer.to_plain()
+    device, layout = device_of(generator.device), encoding.layout
+    expected = event.sampling_rate * units_of(measured, shares)
+    known = json.dumps([inputs.digest, [counts.tolist() for counts in one_way]])
+    at = None if folder is None else CheckpointFolder(folder)
+    course = Course(generator.name, hashlib.sha256(known.encode()).hexdigest(), at, progress)
+    rate, n_rounds = math.sqrt(len(inputs.names)), math.ceil(event.count / inputs.job.training.local_steps)
+    budget.dropped |= set([] if folder is None else read_state(folder / DROPPED, []))
+    with seeded(None, device):
+        nobody = UnitIndex.of(Encoded.zeros(0, layout))
+        training = generator.training(nobody, layout, one_way, expected, device)
+        for number in range(take_up(training, course)[0], n_rounds):
+            progress(f"round {number + 1:,} of {n_rounds:,}", number / n_rounds)
+            if folder is not None and at is not None:  # asked again after a new start, the round is the same one
+                (folder / DROPPED).write_text(json.dumps(sorted(budget.dropped)), encoding="utf-8")
+                save_checkpoint(training, number, course.digest, at)
+            n_steps, weights = steps_of(inputs, number), training.weights
+            body = weights.cpu().numpy().astype("<f4").tobytes()
+            digest = hashlib.sha256(body).hexdigest()
+            query = TrainingQuery(number=number, expected_batch=expected, discretizer=plain, digest=digest)
+            total, answered = sums.ask(query, event.what, training.d_update, body)
+            budget.dropped |= set(inputs.names) - set(answered)
+            mean = from_numpy(total / (UNIT * len(answered)))
+            training.absorb(rate * mean.to(weights) if len(weights) else mean, n_steps)
+            if not training.finite:
+                raise ModelError(f"training diverged at round={number}: lower learning_rate")
+        network = training.network()
+    schema, statement = in_rows_alone(inputs.schema), fit.statement()
+    return NeuralModel(generator.name, schema, statement, n_rows, encoding, network, shares, generator.parameters())

@@ -63,6 +63,9 @@ Vector = npt.NDArray[np.int64]
 Masked = npt.NDArray[np.uint64]
 Hex = Annotated[str, Field(pattern=r"^([0-9a-f]{2})+$")]
 Key = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+R = TypeVar("R")
+Ask = Callable[[str, Mapping[str, bytes]], Mapping[str, bytes]]
+"""Sends a stage's messages to sites, and gives their replies by site; who has dropped out has none."""
 
 
 class AggregationError(BadInput):
@@ -124,9 +127,6 @@ class Unmasking(Message):
 
 
 M = TypeVar("M", bound=Message)
-R = TypeVar("R")
-Ask = Callable[[str, Mapping[str, bytes]], Mapping[str, bytes]]
-"""Sends a stage's messages to sites, and gives their replies by site; who has dropped out has none."""
 
 
 def written(message: Message) -> bytes:
@@ -259,12 +259,9 @@ class SiteAggregation:
     def advertise(self) -> bytes:
         """Stage 1: public keys of the site, and a commitment."""
         self._at("advertise")
-        keys = Advertisement(
-            plan=self.plan.digest,
-            encryption_key=public_key(self._encryption_key),
-            mask_key=public_key(self._mask_key),
-            commitment=commitment(self.plan, self.site, self._seed),
-        )
+        public = {"encryption_key": public_key(self._encryption_key), "mask_key": public_key(self._mask_key)}
+        committed = commitment(self.plan, self.site, self._seed)
+        keys = Advertisement(plan=self.plan.digest, commitment=committed, **public)
         self._keys, self._stage = {self.site: keys}, "share"
         return written(keys)
 
@@ -389,11 +386,9 @@ def sum_of_sites(plan: AggregationPlan, length: int, ask: Ask) -> tuple[Vector, 
 
 
 def _unmasked(
-    plan: AggregationPlan,
-    keys: Mapping[str, Advertisement],
-    vectors: Mapping[str, Masked],
+    plan: AggregationPlan, keys: Mapping[str, Advertisement], vectors: Mapping[str, Masked],
     unmaskings: Mapping[str, Unmasking],
-) -> Vector:
+) -> Vector:  # fmt: skip
     def secret(site: str, kind: str) -> bytes:
         return joined_secret({by: bytes.fromhex(getattr(shown, kind)[site]) for by, shown in unmaskings.items()}, plan)
 

@@ -17,12 +17,19 @@ from synth.neural.training import device_of
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table import Table, conform, present
-from understudy.extras.text.adapters import AdaptedDecoder, check_folder, digest_of, load_tokenizer
-from understudy.extras.text.decoder import Decoder, SmallDecoder, sample
-from understudy.extras.text.specification import LanguageModel, missing_name
+from understudy.extras.text.decoder import (
+    AdaptedDecoder,
+    Decoder,
+    SmallDecoder,
+    check_folder,
+    digest_of,
+    load_tokenizer,
+    losses_of,
+    sample,
+)
 from understudy.extras.text.themes import Themes
 from understudy.extras.text.tokens import CodedVocabulary, Vocabulary, WordedVocabulary, sequences_of
-from understudy.extras.text.training import losses_of, named, put
+from understudy.extras.text.wrapper import LanguageModel, missing_name
 
 PUBLIC_CAVEAT = (
     "The public texts that were named are taken to be public: nothing limits what is told of them, and released texts "
@@ -79,9 +86,7 @@ class TextWriter:
         return plain if plain and plain not in self.schema.missing_values else f"{plain}."[: column.length]
 
     def sequences(self, rows: pd.DataFrame, name: str) -> NDArray[np.int32]:
-        """Prompt and text of each row as tokens.
-        `rows`: *Sensitive* where they are real. Canonical, with columns of themes where there are any.
-        """
+        """Prompt and text of each row as tokens. `rows`: *Sensitive* where they are real. Canonical, with themes."""
         column: Any = self.schema.columns[name]
         return sequences_of(self.vocabulary, rows, name, max_tokens=self.max_tokens, length=column.length)
 
@@ -95,7 +100,7 @@ class TextWriter:
 
     def to_arrays(self) -> dict[str, NDArray[np.float32]]:
         """The weights that were trained, and the arrays of themes, by name."""
-        arrays = {name: value.detach().cpu().numpy().astype(np.float32) for name, value in named(self.decoder)}
+        arrays = {name: value.detach().cpu().numpy().astype(np.float32) for name, value in self.decoder.trained.items()}
         return arrays if self.themes is None else arrays | self.themes.to_arrays()
 
     @classmethod
@@ -113,7 +118,7 @@ class TextWriter:
                 raise ModelError(f"the model was adapted from another than model={folder!r} holds now; put that back")
         device = device_of("cpu" if asked.device == "cpu" else "auto")
         writer = cls.begun(asked, schema, coded, device, themes)
-        put(writer.decoder, {name: torch.from_numpy(array) for name, array in weights.items()})
+        writer.decoder.put({name: torch.from_numpy(array) for name, array in weights.items()})
         return writer
 
 
@@ -150,15 +155,10 @@ class TextModel(ModelDisplay):
         return self.rows.default_rows
 
     def sample(
-        self,
-        n_rows: int | None = None,
-        *,
-        seed: int | None = None,
-        given: Any = None,
-        balance: Mapping[str, Mapping[Any, float] | None] | None = None,
-        progress: Progress = quiet,
+        self, n_rows: int | None = None, *, seed: int | None = None, given: Any = None,
+        balance: Mapping[str, Mapping[Any, float] | None] | None = None, progress: Progress = quiet,
         part: Part | None = None,
-    ) -> pd.DataFrame:
+    ) -> pd.DataFrame:  # fmt: skip
         given = given if given is None or isinstance(given, Mapping) else Table.of(given, named=False)
         asked = {*(given.names if isinstance(given, Table) else given or ()), *(balance or ())}
         if beside := asked & (self.rows.schema.columns.keys() - self.schema.columns.keys()):
@@ -174,9 +174,7 @@ class TextModel(ModelDisplay):
         return written
 
     def text_losses(self, rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
-        """The negative log-likelihood of each row's text, per token in nats; shape (n,). It reads these rows.
-        `rows`: *Sensitive* where they are real. Conforming to the schema.
-        """
+        """The negative log-likelihood of each row's text, per token in nats; shape (n,). It reads these rows."""
         columns: dict[str, Any] = dict(self.schema.columns)
         columns |= {text: columns[text].model_copy(update={"missing": True}) for text in self.schema.texts}
         read = conform(rows, self.schema.model_copy(update={"columns": columns}), outside="clamp")

@@ -36,14 +36,11 @@ _WORD = r"[\u3040-\u30ff\u3400-\u9fff]|\b\w\w+\b"
 
 @dataclass(frozen=True, eq=False)
 class Themes:
-    """Clusters of sentences.
-    `weights`: inverse document frequency of each; shape (n_words,).
-    `centers`: of the clusters; shape (n_themes, n_words).
-    """
+    """Clusters of sentences."""
 
     words: tuple[str, ...]
-    weights: NDArray[np.float32]
-    centers: NDArray[np.float32]
+    weights: NDArray[np.float32]  # inverse document frequency of each, shape (n_words,)
+    centers: NDArray[np.float32]  # of the clusters, shape (n_themes, n_words)
 
     @classmethod
     @lru_cache(maxsize=1)  # a check and the fit after it ask for the same
@@ -54,11 +51,10 @@ class Themes:
         vectorizer = _vectorizer(min_df=LEAST_SENTENCES, max_features=MOST_WORDS)
         try:
             vectors = vectorizer.fit_transform([sentence for text in public for sentence in _sentences(text)])
+            told = vectors[np.flatnonzero(np.diff(vectors.indptr))]
             with warnings.catch_warnings():
                 warnings.simplefilter("error", ConvergenceWarning)  # fewer of them differ
-                k_means = KMeans(n_themes, n_init=3, random_state=0).fit(
-                    vectors[np.flatnonzero(np.diff(vectors.indptr))]
-                )
+                k_means = KMeans(n_themes, n_init=3, random_state=0).fit(told)
         except (ValueError, ConvergenceWarning):  # or no word stands in two sentences
             raise JobError(
                 f"themes={n_themes} is more than the sentences of public_text that differ; lower themes, or give more "
@@ -73,8 +69,7 @@ class Themes:
     def of(self, texts: Iterable[Any]) -> NDArray[np.bool_]:
         """The themes of each text; shape (n, n_themes). A missing text has no theme, nor has a sentence of other words.
 
-        Each row depends on its own text alone.
-        `texts`: *Sensitive* where they are real; what is no string is missing.
+        Each row depends on its own text alone. `texts`: *Sensitive* where they are real; what is no string is missing.
         """
         from sklearn.metrics import pairwise_distances_argmin
 
@@ -132,9 +127,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def cut(texts: Iterable[Any], schema: Schema, name: str) -> list[Any]:
-    """Texts without the characters that a column of text has no room for, which nothing reads.
-    `texts`: *Sensitive* where they are real; what is no string stays as it is.
-    """
+    """Texts without the characters that a column of text has no room for; what is no string stays as it is."""
     most = longest(schema, name)
     return [text[:most] if isinstance(text, str) else text for text in texts]
 

@@ -61,9 +61,7 @@ class KeyValues(BaseModel):
 
 
 def byte_pairs(public: Iterable[str], size: int) -> Tokenizer:
-    """A tokenizer with at most so many tokens. Every text has some, since every byte is one.
-    `public`: or *Sensitive* texts of a fit without epsilon. Without any, tokens are bytes.
-    """
+    """A tokenizer with at most so many tokens, of texts that are public, or of a fit without epsilon."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -134,14 +132,12 @@ class CodedVocabulary:
 
 @dataclass(frozen=True, eq=False)
 class WordedVocabulary:
-    """Of a folder's model: its own tokenizer, and rows as keys and values in words.
-    `n_prompt`: tokens of a prompt at most, a public number.
-    """
+    """Of a folder's model: its own tokenizer, and rows as keys and values in words."""
 
     tokenizer: Any
     schema: Schema
     themes: Themes | None
-    n_prompt: int
+    n_prompt: int  # tokens of a prompt at most, a public number
     size: int
 
     @property
@@ -192,7 +188,6 @@ def sequences_of(
 
     Texts begin at one rank for all rows. A text that is too long is cut. A missing one has no token: rows say which are
     missing, and nothing is learned of it. A row's numbers depend on that row alone, and their shape on public numbers.
-    `rows`: *Sensitive*. Canonical.
     """
     n_prompt = vocabulary.n_prompt
     sequences = np.zeros((len(rows), n_prompt + max_tokens + 1), dtype=np.int32)

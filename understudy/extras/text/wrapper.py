@@ -1,17 +1,19 @@
 """Free text beside any generator: rows first, then a language model of their texts, for a share of the budget."""
 
+import importlib.util
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from synth.dp.budget import Budget
 from synth.dp.events import Event, SubsampledGaussianEvent
 from synth.dp.schedule import Plan
 from synth.errors import SchemaError, TableError
+from synth.extras import missing_extra
 from synth.generators.base import Generator, Wrapper, compose, fit_model
 from synth.generators.fitting.private_fit import planned_budget
 from synth.generators.fitting.training_data import bound_contributions
@@ -21,12 +23,15 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.schema.kinds import BooleanColumn
 from synth.table.rows import Rows
-from understudy.extras.text.specification import STEPS, LanguageModel, missing_name
 from understudy.extras.text.themes import longest, public_texts, theme_names
 
 if TYPE_CHECKING:
     from understudy.extras.text.model import TextModel
 
+OF_STEPS = frozenset({"sampling_rate", "max_grad_norm", "share"})  # parameters of the steps of DP-SGD
+LEARNING_RATES = {"decoder": 2e-3, "adapters": 1e-3}  # of Adam, unless told
+LM = "lm"  # the short form of a specification: the usual parameters
+STEPS = "steps of DP-SGD on texts"  # their name in a statement
 USUAL_RATE, EXPECTED_BATCH = 0.1, (64, 512)
 """Share of the units in a step's sample, and the units that it holds at least and at most, as expected."""
 PREPARED = "texts"  # the folder of a fit's place with the checkpoint of texts
@@ -34,6 +39,83 @@ SMALLEST = {"d_model": 16, "n_layers": 1, "max_tokens": 8}  # of a decoder in an
 THEMES = "how a private text becomes themes of public ones: a stand-in has none"
 GAPS = "which private texts are missing: a stand-in misses none"
 ROLES = ("sensitive", "quasi_identifiers")  # of a schema, that a column of text may have
+LIBRARIES = ("torch", "tokenizers", "transformers", "peft", "opacus")
+
+
+class LanguageModel(BaseModel):
+    """A causal language model of texts given their rows: a folder's with LoRA adapters, or a small decoder of our own.
+
+    The decoder is trained from nothing. It is worth as much as the texts it has seen: it repeats their phrases and
+    writes little that is new. A folder's model writes better texts from fewer rows.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder of a causal model as `transformers` saves it; `None`: a small decoder of our own.",
+    )
+    public_text: str | None = Field(
+        default=None,
+        min_length=1,
+        description="File of public texts, one a line, that the model learns from first, and a decoder's tokenizer.",
+    )
+    public_epochs: int = Field(default=10, ge=1, le=10_000, description="Passes over the file of public texts.")
+    themes: int = Field(
+        default=32, ge=0, le=256, description="With epsilon: themes of public texts, by which rows are counted; 0: off."
+    )
+    vocabulary: int = Field(default=1_000, ge=300, le=50_000, description="Tokens of the small decoder's tokenizer.")
+    d_model: int = Field(default=96, ge=16, le=1024, multiple_of=16, description="Width of the small decoder.")
+    n_layers: int = Field(default=2, ge=1, le=24, description="Layers of the small decoder.")
+    rank: int = Field(default=8, ge=1, le=256, description="Rank of the adapters of a folder's model.")
+    epochs: int = Field(default=20, ge=1, le=10_000, description="Without epsilon: passes over the texts.")
+    batch_size: int = Field(default=32, ge=1, le=4096, description="Without epsilon: texts of a step.")
+    steps: int = Field(
+        default=300,
+        ge=0,
+        le=1_000_000,
+        description="With epsilon: steps of DP-SGD; left out: none where public texts have themes, which tell more.",
+    )
+    sampling_rate: Annotated[float, Field(gt=0, le=1)] | Literal["auto"] = Field(
+        default="auto", description="With epsilon: probability of a unit to be in a step's sample, in (0, 1]."
+    )
+    max_grad_norm: float = Field(
+        default=1.0, ge=1e-6, le=1e6, description="With epsilon: L2 norm that a unit's gradient is clipped to."
+    )
+    share: float = Field(default=0.5, gt=0, lt=1, description="With epsilon: share of the budget for texts, about.")
+    learning_rate: float | None = Field(default=None, gt=0, le=1, description="`None`: the usual one.")
+    max_tokens: int | None = Field(
+        default=None,
+        ge=4,
+        le=4096,
+        description="Tokens of a text that are read or written at most; `None`: without epsilon as many as nearly all "
+        "texts have, else as many as `length` and public texts say.",
+    )
+    max_prompt: int = Field(
+        default=160, ge=8, le=4096, description="Tokens of a row before the text, of a folder's model, at most."
+    )
+    temperature: float = Field(default=1.0, gt=0, le=10, description="Of sampling; below 1, likely words get likelier.")
+    top_p: float = Field(default=0.95, gt=0, le=1, description="Share of the likeliest tokens that are drawn from.")
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: the GPU where there is one.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual(cls, content: Any) -> Any:
+        """The short form in full; no steps where themes do more for the same budget."""
+        content = {} if content == LM else content
+        if not isinstance(content, Mapping) or "steps" in content or not OF_STEPS.isdisjoint(content):
+            return content
+        return {**content, "steps": 0 if content.get("public_text") and content.get("themes", 1) != 0 else 300}
+
+    @model_validator(mode="after")
+    def _applies(self) -> Self:
+        if self.public_text is None and self.steps == 0:
+            raise ValueError("steps=0 learns public texts alone, and there are none; set public_text, or choose steps")
+        return self
+
+    @property
+    def rate(self) -> float:
+        return self.learning_rate or LEARNING_RATES["decoder" if self.model is None else "adapters"]
 
 
 class WithTexts(Wrapper):
@@ -75,9 +157,9 @@ class WithTexts(Wrapper):
         if not schema.texts:
             raise SchemaError("the option text is for columns with learn = true, and the schema has none; leave it out")
         super().check(schema)
-        from understudy.extras.text.adapters import check_folder, require_libraries
-
         require_libraries()
+        from understudy.extras.text.decoder import check_folder
+
         text = self.text
         if text.model is not None:
             check_folder(text.model, text.max_prompt + (text.max_tokens or 0) + 1)
@@ -127,24 +209,18 @@ class WithTexts(Wrapper):
         return events
 
     def fit(
-        self,
-        train: Any,
-        schema: Schema | None = None,
-        *,
-        seed: int = 0,
-        progress: Progress = quiet,
-        budget: Budget | None = None,
-        place: Path | None = None,
-    ) -> Model:
+        self, train: Any, schema: Schema | None = None, *, seed: int = 0, progress: Progress = quiet,
+        budget: Budget | None = None, place: Path | None = None,
+    ) -> Model:  # fmt: skip
         schema = self.schema_of_fit(schema)
         chosen = self.chosen(schema)
         if chosen != self:
             return fit_model(chosen, train, schema, seed=seed, progress=progress, budget=budget, place=place)
         self.check(schema)
-        from understudy.extras.text import fitting
+        from understudy.extras.text import training
         from understudy.extras.text.model import TextModel
 
-        text, paid = fitting.with_length(self.text, schema, promises=self.promises), None
+        text, paid = training.with_length(self.text, schema, promises=self.promises), None
         if self.promises:
             budget = planned_budget(self, self.counted(schema), budget, progress)
             paid = budget.part([event for event in budget.schedule.events if event.what != STEPS])
@@ -162,7 +238,7 @@ class WithTexts(Wrapper):
         rows = fit_model(self.base, counted, self.inner(schema), seed=seed, progress=progress, budget=paid, place=place)
         whole, checkpoints = with_texts(rows.schema, schema), None if place is None else place / PREPARED
         budget = budget if self.promises else None
-        fit = fitting.TextFit(text, rows, whole, public, themes, seed, progress, budget, checkpoints)
+        fit = training.TextFit(text, rows, whole, public, themes, seed, progress, budget, checkpoints)
         kept = {name: column for name, column in whole.columns.items() if name in schema.columns}
         return TextModel(rows, fit.writer(real), whole.model_copy(update={"columns": kept}))
 
@@ -171,13 +247,20 @@ class WithTexts(Wrapper):
         cls, base: Model, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray], schema: Schema,
         elsewhere: Mapping[str, str],
     ) -> "TextModel":  # fmt: skip
-        from understudy.extras.text.adapters import require_libraries
-
         require_libraries()
         from understudy.extras.text.model import TextModel, TextWriter
 
         whole = with_texts(base.schema, schema)
         return TextModel(base, TextWriter.loaded(content, arrays, whole, elsewhere.get("text_model")), schema)
+
+
+def require_libraries() -> None:
+    if any(importlib.util.find_spec(name) is None for name in LIBRARIES):
+        raise missing_extra("learning free text", "text")
+
+
+def missing_name(name: str) -> str:
+    return f"{name}: missing"
 
 
 def without_texts(schema: Schema) -> Schema:

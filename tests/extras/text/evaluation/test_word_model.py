@@ -7,8 +7,14 @@ import pandas as pd
 import pytest
 
 from tests.text_tables import TEXT
-from understudy.extras.text.evaluation.tokens import TextTokens, held_by_one, shared_windows
-from understudy.extras.text.evaluation.word_model import RunPrices, word_bases, word_probabilities
+from understudy.extras.text.evaluation.tokens import (
+    RunPrices,
+    TextTokens,
+    held_by_one,
+    shared_windows,
+    word_bases,
+    word_probabilities,
+)
 
 Vocabulary = dict[str, int]
 

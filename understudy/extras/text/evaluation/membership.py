@@ -19,8 +19,14 @@ from evaluate.privacy.experiment import MIN_TARGETS
 from evaluate.privacy.membership import AREA, AUC_NOTE, Both, area_estimate, named, parts_for, rate_estimate
 from evaluate.result import Failure
 from evaluate.tables import MetricResult, Tables
-from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens, TokenSides, shared_windows
-from understudy.extras.text.evaluation.word_model import word_bases, word_probabilities
+from understudy.extras.text.evaluation.tokens import (
+    NO_TEXTS,
+    TextTokens,
+    TokenSides,
+    shared_windows,
+    word_bases,
+    word_probabilities,
+)
 
 METRICS = (
     Metric("privacy.texts.membership.auc", "lower", "Membership by texts, AUC", "How well an attacker who reads the "
@@ -43,7 +49,10 @@ def measure(tables: Tables) -> MetricResult:
     both = (sides.train, sides.control)
     # Targets of both sides have equally many texts at most: the more there are, the more are repeated.
     each = max(min(TEXTS_EACH, *(int(np.bincount(side.units, minlength=1).max()) for side in both)), 1)
-    targets = [_texts_of_targets(side, tables.n_targets, each) for side in both]
+    targets = []
+    for side in both:  # the first texts of each of the first units in the seeded order of rows that have a text
+        units, first = pd.Series(side.units), np.unique(side.units)[: tables.n_targets or None]
+        targets.append(side.chosen((units.isin(first) & (units.groupby(units).cumcount() < each)).to_numpy()))
     if min(len(np.unique(side.units)) for side in targets) < MIN_TARGETS or not len(sides.synthetic.ids):
         return MetricResult(failures=tuple(Failure(name, "skipped", FEW) for name in (AUC, TPR)))
     scores = by_texts(targets, sides)
@@ -69,10 +78,3 @@ def by_texts(targets: list[TextTokens], sides: TokenSides) -> Mapping[str, Both]
             np.maximum.at(prices, at[side.text[shared]], sums[shared + length] - sums[shared])
         dearest.append(prices)
     return {"language model": (likelier[0], likelier[1]), "repeated run": (dearest[0], dearest[1])}
-
-
-def _texts_of_targets(tokens: TextTokens, n_targets: int | None, each: int) -> TextTokens:
-    """The first texts of each of the first units in the seeded order of rows that have a text."""
-    units = pd.Series(tokens.units)
-    first = np.unique(tokens.units)[: n_targets or None]
-    return tokens.chosen((units.isin(first) & (units.groupby(units).cumcount() < each)).to_numpy())

@@ -39,8 +39,7 @@ from evaluate.tables import MetricResult, Tables
 from synth.personal import CARD_DIGITS, as_text
 from synth.schema import Schema
 from understudy.extras.text.evaluation import tokens
-from understudy.extras.text.evaluation.tokens import NO_TEXTS, TextTokens, TokenSides
-from understudy.extras.text.evaluation.word_model import RunPrices
+from understudy.extras.text.evaluation.tokens import NO_TEXTS, RunPrices, TextTokens, TokenSides
 
 METRICS = (
     Metric("privacy.texts.copied", "lower", "Sentences copied", "Share of training people of whose texts a run of "

@@ -1,6 +1,6 @@
 """What models lose by learning from synthetic texts to predict a column of their row.
 
-A model (`agreement`) that learned from synthetic rows and one that learned from as many training rows predict the same
+A linear model that learned from synthetic rows and one that learned from as many training rows predict the same
 held-out rows. Scores are squares of correlations, with their sign. Beside their difference stand that of fresh real
 rows (the reference) and that of training texts beside the columns of other rows (the floor). Chance enters by held-out
 rows (half-samples) and by rows learned from (models of halves), as in `evaluate.utility.study`.
@@ -19,8 +19,17 @@ from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
 from evaluate.tables import MetricResult, Tables
 from evaluate.utility.study import interval
-from understudy.extras.text.evaluation.agreement import MIN_TEXTS, MOST_LEARNED, correlations, encoded, text_model
-from understudy.extras.text.evaluation.fidelity import SIDES, compared, largest, texts_of
+from understudy.extras.text.evaluation.fidelity import (
+    MIN_TEXTS,
+    MOST_LEARNED,
+    SIDES,
+    compared,
+    correlations,
+    encoded,
+    largest,
+    text_model,
+    texts_of,
+)
 from understudy.extras.text.evaluation.tokens import NO_TEXTS
 
 NAME = "utility.texts"
