@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.adult_table import Adult
 from benchmarks.neural_fits import fit_generator
 from benchmarks.neural_point import BATCH, Point, Watch, peak_mib
+from synth.table.rows import observe
 
 N_COLUMNS, N_STEPS, N_ROUNDS = 15, 10, 3
 """Of the made table; steps that are timed together; how often, each way in turn."""

@@ -14,7 +14,7 @@ import tomli_w
 from synth.errors import SchemaError
 from synth.output import whole_file
 from synth.schema import Schema, build_schema
-from synth.validation import parse_toml
+from synth.validation import GivenFile, parse_toml, read_given
 
 READ_OFF = "read_off"
 """Key of a proposed schema's file: its limits were read off a table, and its status alone does not declare them."""

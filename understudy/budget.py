@@ -22,7 +22,7 @@ from synth.dp.accounting import epsilon_advanced, epsilon_basic, epsilon_pld, ep
 from synth.dp.budget import Budget
 from synth.dp.events import Event, event_of
 from synth.dp.ledger import Holding, Ledger, Request, open_ledger
-from synth.dp.ledger.records import MAX_WORDS, check_total, curve_content, curve_of, named, releases_of, unknown
+from synth.dp.ledger.records import MAX_WORDS, check_total, curve_content, curve_of, named, unknown
 from synth.dp.ledger.store import LedgerAddress, parsed
 from synth.dp.noise_journal import Journal
 from synth.dp.renyi_curve import RdpCurve, RdpFilter
@@ -54,7 +54,7 @@ class Fund:
     def check(self, curves: Mapping[str, RdpCurve]) -> None:
         """Refuse costs that what is left does not admit. Nothing is reserved: only reserving decides."""
         if curves:
-            check_total(self.holding, list(curves.values()), releases_of(len(curves)), names=list(curves))
+            check_total(self.holding, list(curves.values()), list(curves))
 
 
 def ledger_place(named: str | None) -> str | None:

@@ -24,6 +24,8 @@ from synth.schema import Schema
 from synth.schema_file import schema_of
 from synth.table.rows import Rows
 from synth.table.table import Table
+from synth.table.text_files import SizeLimits
+from synth.validation import GivenFile, read_given
 from understudy import provenance
 from understudy.data import RealTable, changed, digest, find_table, read_side
 from understudy.job import child_seed

@@ -10,7 +10,7 @@ import pytest
 from synth.declare import declare_schema, unconfirmed
 from synth.errors import SchemaError
 from synth.generators.models.postprocess import SeenOnDisk
-from synth.identifiers import capacity, generate
+from synth.identifiers import LARGEST, Part, capacity, generate, permuted
 from synth.infer import infer_schema
 from synth.personal import generate as personal
 from synth.row_hash import content_keys, content_sums, tickets

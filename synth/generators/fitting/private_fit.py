@@ -37,7 +37,7 @@ from synth.marginals import Factor, MarkovRandomField, Measurement
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.schema.kinds.number import MOST_SPIKES
-from synth.table.rows import Rows
+from synth.table.rows import Rows, observe
 
 if TYPE_CHECKING:
     from synth.generators.base import PrivateGenerator

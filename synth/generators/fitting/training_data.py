@@ -40,6 +40,7 @@ from synth.table import Table
 from synth.table.conforming import of_names, refuse
 from synth.table.rows import Rows
 from synth.table.spool import Disk
+from synth.table.table import Chunk, concat_chunks
 
 if TYPE_CHECKING:
     from synth.neural.training import UnitIndex

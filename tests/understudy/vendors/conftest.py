@@ -91,8 +91,7 @@ def run(folder: Path, tables: list[str], *options: object) -> Compared:
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a real table in two parts, and its schema; tables are ranked by one figure that is quick."""
-    for module in (figures, ranking):
-        monkeypatch.setattr(module, "FIGURES", {"pairs.dependence.floor_share": "lower"})
+    monkeypatch.setattr(ranking, "FIGURES", {"pairs.dependence.floor_share": "lower"})
     monkeypatch.setattr(text_files, "LEAST_BYTES", 1 << 20)
     return furnished(tmp_path)
 

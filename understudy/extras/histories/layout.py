@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.constraints import FixedCombinations, Formula, Steps, Unique
+from synth.domain import grid
 from synth.errors import TableError
 from synth.row_order import Histories
 from synth.schema import Schema
@@ -252,8 +253,8 @@ def _counts(line: NDArray[Any], column: Any) -> NDArray[Any]:
     """Positions as whole steps of a column's precision, or as they are where it has none; shape (n,)."""
     if column.unit is None:
         return np.asarray(line)
-    most = numeric_scale.LARGEST / 2  # the difference of two counts is a count, too
-    steps = np.clip(np.nan_to_num(numeric_scale.ratio(line, column.unit)), -most, most)
+    most = grid.LARGEST / 2  # the difference of two counts is a count, too
+    steps = np.clip(np.nan_to_num(grid.ratio(line, column.unit)), -most, most)
     return np.asarray(np.round(steps).astype(np.int64))
 
 

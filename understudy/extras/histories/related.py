@@ -36,7 +36,7 @@ from synth.schema import Schema
 from synth.schema_file import schema_of, to_toml
 from synth.table import read_table, write_table
 from synth.table.conforming import Outside, clamp
-from synth.validation import Frozen, parse_toml, refuse, sentence
+from synth.validation import Frozen, GivenFile, parse_toml, read_given, refuse, sentence
 from understudy import provenance
 from understudy.bundle.evidence import EVALUATION
 from understudy.console import DONE, FAILED, VERDICTS

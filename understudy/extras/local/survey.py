@@ -32,6 +32,7 @@ from scipy import special
 
 from synth.domain import Discretizer, grid
 from synth.domain.discretizer import OTHER, Attribute, regroup
+from synth.domain.relations import to_counted
 from synth.dp.budget import Budget
 from synth.dp.events import RandomizedResponseEvent
 from synth.dp.mechanisms import Words, system_words

@@ -21,6 +21,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from synth.errors import JobError
+from synth.extras import missing_extra
 from understudy.executor import CUT, GRACE_S, SESSION, Ended, Processes, Service
 from understudy.provenance import KEY_VARIABLE, fingerprint_key, key_path, versions
 

@@ -28,6 +28,7 @@ from reports import render_html
 from reports.exports import SUMMARY
 from reports.guarantee import noise_multiplier
 from synth.extras import VERSION, missing_extra
+from synth.validation import split_address
 from understudy.bundle.evidence import CARDS, EVALUATION, JUNIT, PUBLIC_MARKDOWN, PUBLIC_YAML, REPORT, VERDICT, Delivery
 from understudy.bundle.manifest import TO_HAND_ON
 from understudy.job.spec import Job, Tracked, Tracker

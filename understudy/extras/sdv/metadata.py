@@ -18,7 +18,7 @@ from synth.identifiers import ALPHABETS
 from synth.schema import Schema, build_schema
 from synth.schema.kinds.moments import read_as
 from synth.schema.kinds.number import INT64, WIDEST_REAL
-from synth.validation import Frozen, sentence
+from synth.validation import Frozen, plain_json, read_given, sentence
 
 VERSION = "METADATA_SPEC_VERSION"
 PLAIN = ("numerical", "categorical", "ordinal", "boolean", "datetime", "id", "unknown")  # no personal data

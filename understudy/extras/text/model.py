@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
 from synth.generators.models.model import Model, ModelDisplay, save_around
+from synth.identifiers import Part
 from synth.neural.training import device_of
 from synth.progress import Progress, quiet
 from synth.schema import Schema
