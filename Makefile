@@ -20,7 +20,7 @@ $(PIP) check
 @touch $(2)
 endef
 
-.PHONY: demo test test-statistical test-slow tutorials check docs lock bench bench-peers clean
+.PHONY: demo test test-statistical test-slow tutorials check style types apart doctests docs lock bench bench-peers clean
 
 # A verdict is a result, not an error: 1 is FAIL and 3 is INCONCLUSIVE.
 demo: $(VENV)/.demo
@@ -41,13 +41,24 @@ test-slow: $(VENV)/.dev
 tutorials: $(VENV)/.dev
 	$(SUITE) -m tutorial
 
-check: $(VENV)/.dev docs
+# Two at a time; the slowest begin first.
+check: $(VENV)/.dev
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target apart types docs doctests style
+
+style: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m benchmarks.house --check
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+# Each extra deleted in turn, and what is left used.
+apart: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.extras_apart
+
+doctests: $(VENV)/.dev
 	$(BIN)/python -m pytest --doctest-modules synth evaluate reports understudy
 
 # The manual, in build/site; a link that leads nowhere ends it. The variable turns off an advertisement of the theme's.
