@@ -291,7 +291,8 @@ def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keywor
         schedule = chosen.schedule(schema)
     if fund is not None and schedule is not None:
         fund.check({chosen.name: schedule.curve})
-    warnings = cautions(Intent({"": chosen}, {} if schedule is None else {"": schedule}, schema, fund, outside))
+    schedules = {} if schedule is None else {"": schedule}
+    warnings = tuple(cautions(Intent({"": chosen}, schedules, schema, fund, outside)))
     return SingleFit(chosen, table, schema, schedule, fund, outside, out, training, executor, warnings)
 
 
