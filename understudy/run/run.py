@@ -144,8 +144,7 @@ def _join(
 
     evaluation = joined(plan, work)
     for path in work.result.iterdir():
-        # What nobody pays for may not be passed on: what cannot be removed must stop the run. All else that candidates
-        # did not leave is of an earlier start.
+        # All of an unpaid sweep, which must not be passed on, and the evidence of an earlier start; or the run stops.
         if plan.unpaid or path.name not in KEPT:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     audited = stages.audited(plan)  # of a sweep's seeds the first stands for all
