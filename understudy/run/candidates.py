@@ -35,7 +35,7 @@ from understudy.provenance import note_training
 from understudy.run import stages
 from understudy.run.plan import Plan
 from understudy.run.stages import disproved
-from understudy.run.workspace import RunWorkspace
+from understudy.run.workspace import WORKERS, RunWorkspace
 
 Stage = Callable[[str], AbstractContextManager[Progress]]
 """Opens a stage by its name, and gives what is told the share done."""
@@ -228,7 +228,7 @@ def _side_by_side(
     at = replace(work, folder=work.folder.absolute(), out=work.out.absolute())
     ledger = None if plan.fund is None else plan.fund.url
     making = CandidateWork(replace(plan, fund=None, key=b""), at, ledger, console.debug)
-    service = Service(pickle.dumps(making), at.workers, home=Path.cwd(), inputs=plan.inputs)
+    service = Service(pickle.dumps(making), at.folder / WORKERS, home=Path.cwd(), inputs=plan.inputs)
     with (
         opened(plan.executor, service, size) as executor,
         console.stage(f"{len(labels)} candidates, {min(executor.size, len(labels))} at a time") as tell,

@@ -35,7 +35,6 @@ from understudy.run.workspace import RunWorkspace, requested, tidy
 
 PUBLICATION = "_published"
 """The label of the released numbers among the fits; no candidate's label begins like that."""
-PUBLISHED = "released numbers"
 BESIDE = "_beside "
 """The beginning of another table's labels among the fits."""
 
@@ -284,7 +283,8 @@ def check_left(plans: Sequence[Plan]) -> None:
         paid = frozenset() if plan.restart else requested(plan.out)
         left = {label: schedule.curve for label, schedule in plan.reserved.items() if label not in paid}
         what = "" if plan.prepared is None else f" of the {plan.prepared.what}"
-        curves |= {(PUBLISHED if label == PUBLICATION else f"{label}{what}"): curve for label, curve in left.items()}
+        names = {label: "released numbers" if label == PUBLICATION else f"{label}{what}" for label in left}
+        curves |= {names[label]: curve for label, curve in left.items()}
     fund = next((plan.fund for plan in plans if plan.fund is not None), None)
     if fund is not None:
         fund.check(curves)

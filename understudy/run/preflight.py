@@ -71,12 +71,8 @@ class Swept:
     schedules: Mapping[str, Schedule]
 
 
-def cautions(intent: Intent) -> tuple[str, ...]:
-    """Sentences without a final stop, each with its reason; empty where there is nothing to say."""
-    return tuple(_cautions(intent))
-
-
-def _cautions(intent: Intent) -> Iterator[str]:
+def cautions(intent: Intent) -> Iterator[str]:
+    """Sentences without a final stop, each with its reason."""
     schema = intent.schema
     plain = [label for label, chosen in intent.generators.items() if not chosen.promises]
     if plain:

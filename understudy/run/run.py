@@ -142,8 +142,7 @@ def _join(
 
     evaluation = joined(plan, work)
     for path in work.result.iterdir():
-        # What nobody pays for may not be passed on: what cannot be removed must stop the run. All else that candidates
-        # did not leave is of an earlier start.
+        # All of an unpaid sweep, which must not be passed on, and the evidence of an earlier start; or the run stops.
         if plan.unpaid or path.name not in KEPT:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     audited = stages.audited(plan)  # of a sweep's seeds the first stands for all
@@ -289,7 +288,8 @@ def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keywor
         schedule = chosen.schedule(schema)
     if fund is not None and schedule is not None:
         fund.check({chosen.name: schedule.curve})
-    warnings = cautions(Intent({"": chosen}, {} if schedule is None else {"": schedule}, schema, fund, outside))
+    schedules = {} if schedule is None else {"": schedule}
+    warnings = tuple(cautions(Intent({"": chosen}, schedules, schema, fund, outside)))
     return SingleFit(chosen, table, schema, schedule, fund, outside, out, training, executor, warnings)
 
 

@@ -143,10 +143,6 @@ class RunWorkspace:
         for path in (self.model(label), table):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
-    @property
-    def workers(self) -> Path:
-        return self.folder / WORKERS
-
     def model(self, label: str) -> Path:
         return self.result / "models" / label
 
@@ -210,7 +206,7 @@ def unfinished(out: Path, *, restart: bool = False) -> Iterator[RunWorkspace]:
     busy = f"another run is at work on --out {str(out)!r}; wait for it to end, or name another --out"
     with work.unfinished.held(busy):
         try:
-            wait_for_workers(work.workers, out)
+            wait_for_workers(work.folder / WORKERS, out)
             tidy(out)
             check_new_folder(out)
             if restart or not work.result.exists():  # what is left of work whose output was moved away

@@ -37,7 +37,7 @@ def test_few_units_are_warned_of_by_a_fit_and_for_a_job(name: str) -> None:
         synth.fit(chain(200), CHAIN, "trees", **QUICK, **{name: 5})
     assert len(caught) == 1
     messages = {
-        units: cautions(Intent({"mine": Trees.model_validate({name: units})}, {}, CHAIN, None, "clamp"))
+        units: tuple(cautions(Intent({"mine": Trees.model_validate({name: units})}, {}, CHAIN, None, "clamp")))
         for units in (19, 20)
     }
     assert any(f"generators.mine: {name}=19 leaks" in sentence for sentence in messages[19])
