@@ -129,7 +129,7 @@ def plain_toml(text: str) -> dict[str, Any]:
     {'n': 1000.0}
     """
     try:
-        return _checked(tomllib.loads(text, parse_float=_float))  # type: ignore[no-any-return]
+        return _checked(tomllib.loads(text, parse_float=_toml_float))  # type: ignore[no-any-return]
     except (tomllib.TOMLDecodeError, NotPlain):
         raise
     except RecursionError:
@@ -146,9 +146,7 @@ def plain_json(content: bytes | str) -> Any:
     """
     text = content.decode("utf-8") if isinstance(content, bytes) else content
     try:
-        parsed = _checked(
-            json.loads(text, object_pairs_hook=_once, parse_constant=_constant, parse_int=_json_int, parse_float=_float)
-        )
+        parsed = _checked(json.loads(text, object_pairs_hook=_once, parse_int=_json_int), finite=True)
     except RecursionError:
         raise NotPlain("lists or tables are nested too deep") from None
     if "\\ud" in text.lower():
@@ -166,43 +164,53 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _constant(constant: str) -> float:
-    raise NotPlain(f"{constant} is no number")
-
-
 def _json_int(digits: str) -> int:
     if len(digits) > len(str(-_MOST)):
         raise _too_large(digits)
     return int(digits)
 
 
-def _float(digits: str) -> float:
+def _toml_float(digits: str) -> float:
     value = float(digits)
     if math.isinf(value) and not digits.endswith("inf"):
         raise _too_large(digits)
     return value
 
 
-def _too_large(digits: str) -> NotPlain:
-    return NotPlain(f"a number is too large: {_short(digits)}")
+def _too_large(digits: str, key: str = "") -> NotPlain:
+    return _unfit(f"a number is too large: {_short(digits)}", key)
 
 
-def _checked(content: Any) -> Any:
+def _unfit(why: str, key: str) -> NotPlain:
+    is_plain_word = key.isascii() and key.isidentifier() and len(key) <= 60  # another key is not told
+    return NotPlain(f"{key}: {why}" if is_plain_word else why)
+
+
+def _checked(content: Any, *, finite: bool = False) -> Any:
     """The content without numbers that are too large, and without depths on which other libraries break.
 
     Level by level, since a function that calls itself would break, too.
     """
-    level, depth = [content], 0
+    level: list[tuple[str, Any]] = [("", content)]
+    depth = 0
     while level:
         depth += 1
-        containers = [value for value in level if isinstance(value, dict | list)]
-        if depth > DEEPEST and containers:
+        if depth > DEEPEST and any(isinstance(value, dict | list) for _, value in level):
             raise NotPlain("lists or tables are nested too deep")
-        for value in level:
+        for key, value in level:
             if isinstance(value, int) and not -_MOST <= value < _MOST:
-                raise _too_large(str(value))
-        level = [value for inner in containers for value in (inner.values() if isinstance(inner, dict) else inner)]
+                raise _too_large(str(value), key)
+            if finite and isinstance(value, float) and not math.isfinite(value):
+                raise _unfit(f"{value} is no number", key)
+        level = [pair for key, value in level for pair in _inside(key, value)]
     return content
+
+
+def _inside(key: str, value: Any) -> Iterable[tuple[str, Any]]:
+    """What a container holds, each with the nearest key."""
+    if isinstance(value, dict):
+        return value.items()
+    return [(key, each) for each in value] if isinstance(value, list) else ()
 
 
 def is_plain(text: str) -> bool:

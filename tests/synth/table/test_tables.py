@@ -230,7 +230,6 @@ def _refusal(path: Path) -> str:
         (b"a,b\n1,s3cret-cell\n3\n", "as many fields"),
         (b"a,b\n1,s3cret-cell\xff\n", "another encoding"),
         ("a,b\n1,2\n".encode("utf-16"), "no text"),
-        ("a,b\n1,2\n".encode("utf-16-le"), "no text"),
         (b"a,b\n1,\x00s3cret-cell\n", "no text"),
         (b'a,b\n1,"s3cret-cell\n2,3\n', "ends inside"),
         (b'a,"s3cret-cell\r\n1,2"\r\n3,4\r\n', "must be closed in its line"),
