@@ -1,7 +1,7 @@
 """The registry of metrics: the modules that declare and measure them, and their catalog.
 
 A metric is declared beside the code that measures it, as a `Metric` in `METRICS` of that module; `MODULES` has a line
-for each module. An installed package brings further ones by an entry point of the group `understudy.metrics`: the name
+for each measure: a module, whose `measure` it is, or `module:function`. An installed package brings further ones by an entry point of the group `understudy.metrics`: the name
 of a measure, and its module, which has `METRICS` and `measure(tables) -> MetricResult`. None takes a name of ours.
 Modules are imported late, since some are heavy.
 
