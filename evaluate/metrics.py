@@ -1,9 +1,9 @@
 """The registry of metrics: the modules that declare and measure them, and their catalog.
 
 A metric is declared beside the code that measures it, as a `Metric` in `METRICS` of that module; `MODULES` has a line
-for each module. An installed package brings further ones by an entry point of the group `understudy.metrics`: the name
-of a measure, and its module, which has `METRICS` and `measure(tables) -> MetricResult`. None takes a name of ours.
-Modules are imported late, since some are heavy.
+for each measure: a module, whose `measure` it is, or `module:function`. An installed package brings further ones by an
+entry point of the group `understudy.metrics`: the name of a measure, and its module, which has `METRICS` and
+`measure(tables) -> MetricResult`. None takes a name of ours. Modules are imported late, since some are heavy.
 
 A rule may rest on a number whose 95% interval is shown, by simulation in the test suite, to hold what it estimates in
 93 to 97 of 100 repetitions, or in more where it is exact or allows for a choice, and on the few whose textbook interval

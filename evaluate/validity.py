@@ -178,8 +178,9 @@ def _judged(rows: Rows, schema: Schema, seen: Schema, ranks: np.ndarray | None =
     if schema.entity is not None:  # a row without one is its own unit
         units = units_of(np.concatenate([entity_hashes(chunk, schema.entity, schema) for chunk in rows.chunks()]))
     faulty = dict(faults.flags)
-    for name, column in schema.columns.items():
-        if name in faulty and column.is_personal:
+    for name in schema.kept:
+        column: Any = schema.columns[name]
+        if column.is_personal:
             ill = np.concatenate([ill_formed(frame[name], column) for frame in rows.frames(name)])
             faulty[name] = faulty[name] | ill
             if column.unique:
