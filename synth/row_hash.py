@@ -22,7 +22,7 @@ vectors of all rows, of 8 bytes a row each.
 
 import hashlib
 import math
-import secrets
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
@@ -44,7 +44,6 @@ BASE = 2.0**52  # whole numbers below it are counted exactly in float64, and so 
 MISSING, BETWEEN, DIGITS = b"-", b"|", 16
 ABSENT = np.uint64(0)  # the hash of a missing cell
 _SALT = b"understudy.draw %d\n"
-_KEY = "0123456789123456"  # that of pandas
 _AT_ONCE = 1 << 18  # tickets that are written out at a time
 _LEAST_EXPONENT = -900  # places are not magnified further, however narrow the bounds: float64 ends there
 
@@ -90,12 +89,13 @@ def content_hashes(rows: pd.DataFrame | Chunk, schema: Schema) -> np.ndarray:
     return hashes
 
 
-def entity_hashes(rows: pd.DataFrame | Chunk, name: str, schema: Schema, key: str = _KEY) -> np.ndarray:
+def entity_hashes(rows: pd.DataFrame | Chunk, name: str, schema: Schema) -> np.ndarray:
     """A number for the text of each cell of a column, `ABSENT` where it is missing; shape (n,), uint64."""
     cells = rows.frame(schema, [name])[name] if isinstance(rows, Chunk) else rows[name]
     codes, distinct = pd.factorize(cells)
     texts = np.array([*map(str, distinct), ""], dtype=object)[:-1]
-    return np.asarray(np.append(_keyed(texts, key), ABSENT)[codes])
+    hashes = np.maximum(pd.util.hash_array(texts, categorize=False), np.uint64(1)) if len(texts) else np.empty(0, "u8")
+    return np.asarray(np.append(hashes, ABSENT)[codes], dtype=np.uint64)
 
 
 def cell_hashes(rows: pd.DataFrame | Chunk, name: str, schema: Schema) -> np.ndarray:
@@ -149,11 +149,12 @@ def content_sums(table: Table, schema: Schema) -> ContentSums:
 
 def row_names(table: Table, schema: Schema) -> Iterator[list[str]]:
     """A name for each row, from what it holds and its turn among rows that hold the same; some rows at a time."""
-    names, key, start = sorted(schema.kept), secrets.token_hex(8), 0
-    # Turns are counted among equal hashes. Somebody may find two texts of one hash, but not under a key that is drawn
-    # here and forgotten.
-    texts = (_rows(frame, names, schema, _kept_texts) for frame in frames_of(table, *names))
-    turns_of_rows = turns(np.concatenate([_keyed(np.array(rows, dtype=object), key) for rows in texts]))
+    names, start = sorted(schema.kept), 0
+    # Turns are counted among equal texts. Somebody may find two texts of one MD5, but not of a digest with a key that
+    # is drawn here and forgotten.
+    turns_of_rows = turns(
+        _numbers(table, names, lambda frame, key: _keyed(_rows(frame, names, schema, _kept_texts), key))
+    )
     for frame in frames_of(table, *names):
         rows = _rows(frame, names, schema, _kept_texts)
         of_rows = zip(rows, turns_of_rows[start : start + len(frame)].tolist(), strict=True)
@@ -161,20 +162,21 @@ def row_names(table: Table, schema: Schema) -> Iterator[list[str]]:
         start += len(frame)
 
 
-def _keyed(texts: np.ndarray, key: str) -> np.ndarray:
-    """64 bits of each text under a key of 16 characters, never `ABSENT`."""
-    if not len(texts):
-        return np.empty(0, dtype=np.uint64)
-    return np.maximum(pd.util.hash_array(texts, hash_key=key, categorize=False), np.uint64(1))
-
-
 def entity_codes(table: Table, schema: Schema) -> np.ndarray:
     """A number for the entity of each row, in the order of first appearance, -1 where it has none; shape (n,)."""
-    entity, key = str(schema.entity), secrets.token_hex(8)
-    hashes = [entity_hashes(frame, entity, schema, key) for frame in frames_of(table, entity)]
-    codes, distinct = pd.factorize(np.concatenate(hashes))
-    nobody = np.flatnonzero(distinct == ABSENT)
-    return codes if not len(nobody) else np.where(codes == nobody[0], -1, codes - (codes > nobody[0]))
+    entity = str(schema.entity)
+
+    def digests(frame: pd.DataFrame, key: bytes) -> np.ndarray:
+        codes, values = pd.factorize(frame[entity])
+        of_values = _keyed([str(value).encode(errors="surrogatepass") for value in values], key)
+        return np.concatenate([of_values, np.zeros((1, 2), dtype=np.uint64)])[codes]
+
+    codes = _numbers(table, [entity], digests)
+    missing = np.concatenate([frame[entity].isna().to_numpy(dtype=bool) for frame in frames_of(table, entity)])
+    if not missing.any():
+        return codes
+    nobody = codes[missing.argmax()]
+    return np.where(missing, -1, codes - (codes > nobody))
 
 
 def seeded_order(table: Table, schema: Schema, seed: int) -> np.ndarray:
@@ -231,6 +233,11 @@ def _digests(texts: list[bytes]) -> np.ndarray:
     return _words([md5(text, usedforsecurity=False).digest() for text in texts])
 
 
+def _keyed(texts: list[bytes], key: bytes) -> np.ndarray:
+    """128 bits of each text under a key, shape (n, 2), uint64."""
+    return _words([hashlib.blake2b(text, digest_size=16, key=key).digest() for text in texts])
+
+
 def _words(digests: list[bytes]) -> np.ndarray:
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64).reshape(-1, 2)
 
@@ -245,6 +252,18 @@ def _text_digests(table: Table, name: str, seed: int | None = None) -> np.ndarra
             texts = [_SALT % seed + hashlib.md5(text, usedforsecurity=False).hexdigest().encode() for text in texts]
         parts.append(np.append(_digests(texts)[:, 0], np.uint64(2**64 - 1))[codes])
     return np.concatenate(parts)
+
+
+def _numbers(table: Table, names: list[str], digests: Callable[[pd.DataFrame, bytes], np.ndarray]) -> np.ndarray:
+    """Numbers of rows by digests under a key that is drawn here, equal where these are; by first appearance."""
+    while True:
+        key = os.urandom(16)
+        words = np.concatenate([digests(frame, key) for frame in frames_of(table, *names)])
+        codes = pd.factorize(words[:, 0])[0]
+        others = np.empty(codes.max(initial=-1) + 1, dtype=np.uint64)
+        others[codes] = words[:, 1]
+        if (others[codes] == words[:, 1]).all():  # else two texts share 64 bits under this key
+            return np.asarray(codes)
 
 
 def turns(keys: np.ndarray) -> np.ndarray:
