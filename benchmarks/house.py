@@ -20,7 +20,7 @@ PACKAGES = ("synth", "evaluate", "reports", "understudy")
 MOST_MODULES = 20
 SLACK = 0.95
 """Share of a budget under which it is lowered, so that what was saved stays saved."""
-RESULTS = ("evaluate/result.py", "synth/dp/statement.py", "evaluate/gate/verdict.py", "evaluate/gate/finding.py")
+RESULTS = ("evaluate/result.py", "synth/dp/statement.py", "evaluate/gate/verdict.py", "evaluate/gate/decision.py")
 """Files of results that users hold."""
 SAMPLES = {"metric": "triples.tvd", "attack": "privacy.linkability", "generator": "latent_class"}
 

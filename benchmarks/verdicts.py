@@ -25,9 +25,9 @@ from benchmarks.sides import Sides
 from benchmarks.spoiled_tables import TABLES, make
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.engine import evaluate_beside
-from evaluate.gate.checks import BROKEN
-from evaluate.gate.finding import Finding
+from evaluate.gate.decision import Finding
 from evaluate.gate.policy import STATEMENT, Policy, load_policy, shipped
+from evaluate.gate.policy_checks import BROKEN
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.metrics import CATALOG
 from evaluate.result import Estimate, Evaluation

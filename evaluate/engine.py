@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from evaluate.estimate import NO_HOLDOUT, NotMeasuredError
-from evaluate.gate.finding import SAMPLED, UNSEARCHED
+from evaluate.gate.decision import SAMPLED, UNSEARCHED
 from evaluate.intervals import clopper_pearson
 from evaluate.metrics import CATALOG, GATEABLE, MODULES, is_ours, measure_of, needs_holdout, numbers_of
 from evaluate.options import EvaluationOptions

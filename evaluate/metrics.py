@@ -100,7 +100,7 @@ class Metric:
     ends: tuple[float, float] | None = None
     anchor: str = ""
     spoiled_by: tuple[str, ...] = ()
-    """Cases of self-tests that must fail by it, beside those that `evaluate.gate.checks` knows by its name."""
+    """Cases of self-tests that must fail by it, beside those that `evaluate.gate.policy_checks` knows by its name."""
     sampled: Literal["", "copied", "counted"] = ""
     """What a sample of a large table shows of it (`evaluate.engine.on_samples`)."""
     bounded: bool = False

@@ -15,13 +15,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from evaluate.gate.checks import COPIED, SpoiledCase, brought_cases
+from evaluate.gate.policy_checks import COPIED, SpoiledCase, brought_cases
 from evaluate.metrics import CATALOG, GATEABLE
 from evaluate.result import Candidate, Case, SelfTest
 from evaluate.sampling import MIN_HOLDOUT_ROWS, MIN_TRAIN_ROWS, MOSTLY, entity_codes, shuffle_columns
 from evaluate.tables import MetricResult, Real, Tables
 from synth.schema import Schema
-from synth.schema.counted import unordered
+from synth.schema.residual_schema import unordered
 from synth.split import halves, twins
 
 MAX_ROWS = 2_000  # Rows of train and holdout together

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.gate.checks import BROKEN, NOT_APPLICABLE
-from evaluate.gate.finding import Finding
+from evaluate.gate.decision import Finding
 from evaluate.gate.policy import STATEMENT
+from evaluate.gate.policy_checks import BROKEN, NOT_APPLICABLE
 from evaluate.gate.verdict import Verdict
 from evaluate.result import NOTICE, Candidate, Estimate, Evaluation, Failure
 from evaluate.text import loss, number

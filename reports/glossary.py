@@ -1,7 +1,7 @@
 """Every metric in plain words, with its reading where the scale surprises, and terms of the report."""
 
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.gate.finding import CLAIMED
+from evaluate.gate.decision import CLAIMED
 from evaluate.gate.policy import STATEMENT
 from evaluate.metrics import CATALOG, UNJUDGED, Metric
 from evaluate.result import Estimate

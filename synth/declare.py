@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from synth.constraints import Constraint, FixedCombinations, Formula, Steps, Unique
 from synth.errors import SchemaError, nearest
 from synth.schema import Schema
-from synth.schema.counted import modeled_in
 from synth.schema.kinds.base import NOT_READ_OFF
+from synth.schema.residual_schema import modeled_in
 from synth.validation import sentence
 
 _ROLES = {

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from synth.generators.registry import load_model as load
     from synth.infer import infer_schema
     from synth.schema_file import read_schema
-    from understudy.front import Comparison, Synthesizer, compare, split
+    from understudy.python_api import Comparison, Synthesizer, compare, split
 
 __all__ = [
     "Comparison", "Synthesizer", "compare", "declare_schema", "evaluate", "fit", "generator", "infer_schema", "judge",
     "load", "read_schema", "split",
 ]  # fmt: skip
 _HOMES = {
-    "Comparison": "understudy.front", "Synthesizer": "understudy.front",
-    "compare": "understudy.front", "declare_schema": "synth", "evaluate": "evaluate", "fit": "synth",
+    "Comparison": "understudy.python_api", "Synthesizer": "understudy.python_api",
+    "compare": "understudy.python_api", "declare_schema": "synth", "evaluate": "evaluate", "fit": "synth",
     "generator": "synth", "infer_schema": "synth", "judge": "evaluate", "load": "synth", "read_schema": "synth",
-    "split": "understudy.front",
+    "split": "understudy.python_api",
 }  # fmt: skip
 
 

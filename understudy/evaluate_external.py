@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from evaluate.engine import evaluate_beside, proposed_schema
-from evaluate.gate.finding import JUDGE
+from evaluate.gate.decision import JUDGE
 from evaluate.gate.policy import Policy
 from evaluate.metrics import UNJUDGED
 from evaluate.options import EvaluationOptions

@@ -17,9 +17,8 @@ from typing import Any
 
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.comparison import VendorRanking
-from evaluate.gate.checks import BROKEN, STRETCH, Check, checks_of
 from evaluate.gate.claim import Claims, claims_of, proven_limit
-from evaluate.gate.finding import CANNOT, Finding, Outcome, answered, finding_of, ways_out
+from evaluate.gate.decision import CANNOT, Finding, Outcome, answered, finding_of, ways_out
 from evaluate.gate.policy import (
     STATEMENT,
     Policy,
@@ -30,6 +29,7 @@ from evaluate.gate.policy import (
     check_waivers,
     load_policy,
 )
+from evaluate.gate.policy_checks import BROKEN, STRETCH, Check, checks_of
 from evaluate.metrics import CATALOG, SWAPPED, UNJUDGED
 from evaluate.real_facts import NOT_HELD, RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, SelfTest

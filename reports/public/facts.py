@@ -17,7 +17,7 @@ import pandas as pd
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.audit_result import Audit
 from evaluate.gate.claim import Claim, Claims, Protection, claims_of, made_here, on_stand_in, standing_protection
-from evaluate.gate.finding import Finding, Outcome
+from evaluate.gate.decision import Finding, Outcome
 from evaluate.gate.policy import STATEMENT, Policy, Rule, bind_on_privacy
 from evaluate.gate.verdict import judge_candidate
 from evaluate.provenance import MEASURES, Released

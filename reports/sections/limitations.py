@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.gate.claim import claims_of
-from evaluate.gate.finding import sampled
+from evaluate.gate.decision import sampled
 from evaluate.metrics import CATALOG
 from evaluate.provenance import Provenance
 from evaluate.result import Candidate, Estimate, Evaluation, Failure

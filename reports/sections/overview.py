@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.gate.checks import BROKEN, TITLES, Check
 from evaluate.gate.claim import Protection
-from evaluate.gate.finding import Finding
+from evaluate.gate.decision import Finding
 from evaluate.gate.policy import STATEMENT, shipped
+from evaluate.gate.policy_checks import BROKEN, TITLES, Check
 from evaluate.gate.verdict import Verdict, judge
 from evaluate.result import Candidate, Estimate, Evaluation, Failure
 from evaluate.text import at_most, listed, mapping

@@ -23,7 +23,7 @@ from synth.generators.fitting.training_data import counted_source, find_relation
 from synth.generators.models.model import Model
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.schema.counted import in_rows_alone, measured_as
+from synth.schema.residual_schema import in_rows_alone, measured_as
 
 
 class Generator(BaseModel):

@@ -13,9 +13,9 @@ from synth.constraints import Constraint, Dependency, Formula, Inequality, Steps
 from synth.constraints.kinds import dependencies, in_order
 from synth.errors import SchemaError, nearest
 from synth.progress import html_table, text_table
-from synth.schema.counted import MissingPair, check_modeled, counted, modeled_in
 from synth.schema.kinds import KINDS, AnyColumn, Column
 from synth.schema.kinds.base import TaskKind
+from synth.schema.residual_schema import MissingPair, check_modeled, counted, modeled_in
 from synth.validation import Frozen, is_plain, refuse, require_plain, sentence
 
 MOST_LEVELS = 8  # categories of a column that are shown; the rest is counted

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from evaluate.engine import _run, evaluate_beside
-from evaluate.gate.checks import BROKEN, CAME_OUT, NOT_APPLICABLE, checks_of
 from evaluate.gate.policy import load_policy
+from evaluate.gate.policy_checks import BROKEN, CAME_OUT, NOT_APPLICABLE, checks_of
 from evaluate.metrics import MODULES
 from evaluate.result import CASES, Estimate, SelfTest
 from evaluate.self_tests import COLUMNS, COPIES, MEMBERSHIP, PAIRS, self_tests_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from evaluate.gate.checks import Check
 from evaluate.gate.policy import Policy, Rule
+from evaluate.gate.policy_checks import Check
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import Evaluation
 from reports import write_html

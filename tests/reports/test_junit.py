@@ -5,8 +5,8 @@ from datetime import date
 
 import pytest
 
-from evaluate.gate.checks import Check
 from evaluate.gate.policy import Policy, Rule, Waiver
+from evaluate.gate.policy_checks import Check
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import CASES, Candidate, Estimate, Failure, SelfTest
 from reports.exports import render_junit

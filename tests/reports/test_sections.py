@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluate.gate.finding import Finding, Outcome
+from evaluate.gate.decision import Finding, Outcome
 from evaluate.gate.policy import Rule, shipped
 from evaluate.gate.verdict import Verdict
 from evaluate.metrics import CATALOG

@@ -5,8 +5,8 @@ from dataclasses import astuple, replace
 from datetime import date
 
 from evaluate.audit_result import Audit, AuditCheck, AuditPart
-from evaluate.gate.checks import Check
 from evaluate.gate.policy import Policy, Rule, Waiver
+from evaluate.gate.policy_checks import Check
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.result import Candidate, Estimate, Evaluation, Failure, SelfTest
 from reports import render_html

@@ -16,7 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from evaluate.gate.checks import BROKEN
+from evaluate.gate.policy_checks import BROKEN
 from evaluate.text import typed_loss
 from reports.exports import write_csv
 from synth.errors import BadInput, JobError, MissingExtra, UnderstudyError

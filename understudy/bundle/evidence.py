@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evaluate.gate.finding import Outcome
+from evaluate.gate.decision import Outcome
 from evaluate.gate.policy import Policy
 from evaluate.gate.verdict import Verdict
 from evaluate.result import NOTICE, Evaluation

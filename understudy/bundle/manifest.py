@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from evaluate.gate.finding import Outcome
+from evaluate.gate.decision import Outcome
 from evaluate.gate.policy import Policy
 from synth.validation import Frozen
 from understudy.bundle.documents import (

@@ -253,7 +253,7 @@ def _check_apart(junit: Path, read: "Sequence[Path | None]") -> None:
 
 
 def _show_verdict(verdict: "Verdict", console: Console) -> None:
-    from evaluate.gate.finding import sampled
+    from evaluate.gate.decision import sampled
 
     rows = []
     for finding in verdict.findings:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from evaluate.gate.finding import bounded, false_alarms, most_of
+from evaluate.gate.decision import bounded, false_alarms, most_of
 from evaluate.gate.policy import Policy, Rule
 from evaluate.intervals import clopper_pearson, wilson
 from evaluate.privacy.membership import Scores, true_positive_rate

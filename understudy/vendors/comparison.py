@@ -27,7 +27,7 @@ from evaluate.comparison import (
     VendorResult,
 )
 from evaluate.engine import attempted, evaluate_beside, measure_candidate, real_facts
-from evaluate.gate.finding import Finding, finding_of
+from evaluate.gate.decision import Finding, finding_of
 from evaluate.gate.policy import Policy, Rule
 from evaluate.gate.verdict import Verdict, judge, judge_candidate
 from evaluate.intervals import clustered, newcombe

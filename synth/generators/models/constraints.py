@@ -38,7 +38,7 @@ from synth.identifiers import Part
 from synth.marginals.factor import Factor
 from synth.marginals.junction_tree import cells_with_one_more
 from synth.schema import Schema
-from synth.schema.counted import MissingPair
+from synth.schema.residual_schema import MissingPair
 
 MOST_CELLS = 1_000_000  # cells of one factor at most
 

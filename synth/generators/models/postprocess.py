@@ -7,7 +7,7 @@ day, rows change hands. They do so first at random. Where that does not do, the 
 the entities with most rows left.
 
 Any number of rows is a folder of Parquet files, one table written in bounded memory. Each file is drawn from a child of
-the seed, as a part of the table (`synth.chunks`). Names and keys do not repeat from file to file, and an entity has all
+the seed, as a part of the table (`synth.identifiers`). Names and keys do not repeat from file to file, and an entity has all
 of its rows in one. What may not repeat is kept on disk, 8 bytes a value, one part in memory at a time.
 """
 
@@ -330,7 +330,7 @@ def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows:
 
 @dataclass(frozen=True)
 class SeenOnDisk:
-    """Values of the parts before one, and its own for those after it: a `synth.chunks.Seen`.
+    """Values of the parts before one, and its own for those after it: a `synth.identifiers.Seen`.
 
     Two values that share their 64 bits count as one. That makes a generator draw another value and nothing else.
     """

@@ -19,10 +19,10 @@ from synth.constraints.kinds import operands_of
 from synth.domain.relations import broken, usual_category
 from synth.infer.facts import facts_of, look
 from synth.infer.numeric import integer, real
-from synth.infer.relations.candidates import LEAST_EXACT
 from synth.infer.relations.choice import Choice, Modeling, Representation, left_in, left_over, split
+from synth.infer.relations.formulas import LEAST_EXACT
 from synth.infer.relations.lines import Lines
-from synth.infer.relations.rules import find_combinations, find_keys, find_orders, percent, usual_categories
+from synth.infer.relations.orders_and_keys import find_combinations, find_keys, find_orders, percent, usual_categories
 from synth.schema import Schema
 from synth.schema.kinds import IntegerColumn
 from synth.schema.kinds.modeled import Modeled

@@ -10,9 +10,9 @@ import numpy as np
 
 from synth.constraints import Formula
 from synth.constraints.expression import Unit
-from synth.infer.relations.candidates import LEAST_EXACT, Search, copy
+from synth.infer.relations.formulas import LEAST_EXACT, Search, copy
 from synth.infer.relations.lines import DAY, MONDAY, WEEK, Candidate, Lines, needed, tolerance
-from synth.infer.relations.rules import ENOUGH
+from synth.infer.relations.orders_and_keys import ENOUGH
 
 BINS, SPIKE, LEAVES = 16, 0.02, 40  # codes of a number, share of a value with a code of its own, leaves of the tree
 LEAST_LEAF, LEAST_HALF = 15, 40  # rows of a leaf, and of each half

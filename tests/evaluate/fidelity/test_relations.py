@@ -6,7 +6,7 @@ import pytest
 
 from evaluate.fidelity import relations
 from evaluate.fidelity.relations import KEPT, LOST
-from evaluate.gate.finding import finding_of
+from evaluate.gate.decision import finding_of
 from evaluate.gate.policy import load_policy
 from evaluate.result import Candidate
 from evaluate.tables import Tables

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from evaluate.gate.checks import BROKEN, CAME_OUT, NOT_APPLICABLE, Check, checks_of
 from evaluate.gate.policy import Policy, Rule
+from evaluate.gate.policy_checks import BROKEN, CAME_OUT, NOT_APPLICABLE, Check, checks_of
 from evaluate.metrics import GATEABLE
 from evaluate.result import CASES, Candidate, Case, Estimate, Failure, SelfTest
 

@@ -8,7 +8,7 @@ import pytest
 
 from evaluate.audit_result import Audit
 from evaluate.gate.claim import Claims, claims_of
-from evaluate.gate.finding import Finding
+from evaluate.gate.decision import Finding
 from evaluate.gate.policy import build_policy
 from evaluate.gate.verdict import judge
 from evaluate.result import Candidate, Estimate

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evaluate.audit_result import Audit
-from evaluate.gate import checks, claim, finding, policy, verdict
+from evaluate.gate import claim, decision, policy, verdict
 from evaluate.gate.policy import Policy, Rule, Waiver, build_policy, load_policy
 from evaluate.gate.verdict import judge, judge_candidate
 from evaluate.metrics import GATEABLE
@@ -308,7 +308,7 @@ MUTANTS: list[tuple[str, Any, str, str, str, Check]] = [
     ("what is open passes", verdict, "judge_candidate", 'outcomes != {"PASS"}', '"PASS" not in outcomes', WORST),
     ("without rules all passes", verdict, "judge_candidate", 'outcomes != {"PASS"}', '"INCONCLUSIVE" in outcomes',
      WORST),
-    ("warnings bind", finding.Finding, "binding", '== "fail"', '!= "none"', WORST),
+    ("warnings bind", decision.Finding, "binding", '== "fail"', '!= "none"', WORST),
     ("what was not run is no matter", verdict, "_applies", "return candidate.statement is not None or",
      "return number is not None and", WORST),
     ("what applies to no table is no matter", verdict, "_applies", "rule.measure not in WHERE_ANYTHING_HOLDS", "False",
@@ -388,11 +388,11 @@ def test_the_gate_as_it_is_passes(check: Check) -> None:
 )
 def test_a_fault_of_the_gate_is_caught(owner, name, old, new, check, monkeypatch):
     plant(monkeypatch, owner, name, old, new)
-    finding.proving_epsilons.cache_clear()
+    decision.proving_epsilons.cache_clear()
     try:
         with pytest.raises((AssertionError, pytest.fail.Exception)) as caught:
             check()
     finally:
-        finding.proving_epsilons.cache_clear()
+        decision.proving_epsilons.cache_clear()
     # Caught by the check, that is: a mutant that only breaks the program proves nothing about it.
     assert isinstance(caught.value, pytest.fail.Exception) or str(caught.traceback[-1].path) == __file__

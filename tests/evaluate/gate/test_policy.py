@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from evaluate.gate.finding import NEVER_WAIVED, Finding, finding_of
+from evaluate.gate.decision import NEVER_WAIVED, Finding, finding_of
 from evaluate.gate.policy import Policy, Rule, Waiver, build_policy, build_waivers, load_policy
 from evaluate.gate.verdict import Verdict, judge, judge_candidate
 from evaluate.intervals import Rate, clopper_pearson, newcombe, wilson

@@ -9,7 +9,7 @@ import pytest
 from scipy import special, stats
 
 from evaluate.fidelity.two_samples import _chi_square, _twins, counted, shift_of
-from evaluate.gate.finding import finding_of
+from evaluate.gate.decision import finding_of
 from evaluate.gate.policy import Policy, Rule, load_policy, shipped
 from evaluate.gate.verdict import judge_candidate, rests_on_holdout
 from evaluate.metrics import GATEABLE

@@ -7,7 +7,7 @@ import pytest
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.estimate import NO_HOLDOUT, UNASKED
 from evaluate.fidelity import detection
-from evaluate.gate.finding import (
+from evaluate.gate.decision import (
     CANNOT,
     DELTA,
     SAMPLED,

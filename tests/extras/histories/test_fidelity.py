@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from evaluate.engine import _run, measure_candidate
-from evaluate.gate.checks import BROKEN, CAME_OUT, NOT_APPLICABLE, checks_of
 from evaluate.gate.policy import Policy, load_policy, shipped
+from evaluate.gate.policy_checks import BROKEN, CAME_OUT, NOT_APPLICABLE, checks_of
 from evaluate.gate.verdict import judge_candidate
 from evaluate.metrics import MODULES
 from evaluate.real_facts import RealFacts

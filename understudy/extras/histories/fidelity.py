@@ -24,7 +24,7 @@ from evaluate.fidelity.columns import Gaps
 from evaluate.fidelity.dependence import Squares
 from evaluate.fidelity.encoded import total_variations
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Distance, OrderedValues
-from evaluate.gate.checks import SpoiledCase
+from evaluate.gate.policy_checks import SpoiledCase
 from evaluate.intervals import N_GROUPS, newcombe, wilson
 from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure

@@ -19,8 +19,8 @@ from synth.domain import grid
 from synth.errors import TableError
 from synth.row_order import Histories
 from synth.schema import Schema
-from synth.schema.counted import free_name, unordered
 from synth.schema.kinds import IntegerColumn, RealColumn
+from synth.schema.residual_schema import free_name, unordered
 
 FIRST, LATER = "first", "later"  # the names of the two tables, in files and in statements
 BEFORE, AVERAGE, GAIN = "row before", "average before", "gain"

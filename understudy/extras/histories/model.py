@@ -24,7 +24,7 @@ from synth.generators.models.postprocess import check_part, finish_histories, ro
 from synth.identifiers import Part
 from synth.progress import Progress, quiet
 from synth.schema import Schema, build_schema
-from synth.schema.counted import measured_as
+from synth.schema.residual_schema import measured_as
 from synth.table.conforming import shown_column
 from understudy.extras.histories.layout import LATER, HistoryLayout, step_codes, whole_numbers
 

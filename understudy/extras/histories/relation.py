@@ -14,7 +14,7 @@ import pandas as pd
 from synth.errors import SchemaError, TableError
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.schema.counted import free_name
+from synth.schema.residual_schema import free_name
 from synth.split import row_keys
 from synth.table import conform
 from synth.table.conforming import Outside

@@ -36,7 +36,7 @@ from synth.marginals.factor import estimate_total
 from synth.progress import Progress, quiet
 from synth.row_order import FIRST_ROWS, LATER_ROWS, Histories, histories_of
 from synth.schema import Schema
-from synth.schema.counted import in_rows_alone
+from synth.schema.residual_schema import in_rows_alone
 from synth.table.rows import Rows
 from understudy.extras.histories.layout import FIRST, LATER, HistoryLayout, has_histories, step_codes, whole_numbers
 from understudy.extras.histories.model import HistoryModel

@@ -42,7 +42,7 @@ from synth.generators.fitting.training_data import bound_contributions
 from synth.marginals import Measurement
 from synth.marginals.factor import MEAN_ABSOLUTE
 from synth.schema import Schema, build_schema
-from synth.schema.counted import in_rows_alone
+from synth.schema.residual_schema import in_rows_alone
 from synth.table import conform
 from synth.table.rows import Rows
 from synth.validation import plain_json

@@ -20,7 +20,7 @@ from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.selection import NOISY_PAIRS
 from synth.generators.registry import generator
 from synth.schema import Schema
-from synth.schema.counted import in_rows_alone
+from synth.schema.residual_schema import in_rows_alone
 from synth.schema_file import schema_of, to_toml
 from synth.validation import Frozen, GivenFile, parse_toml, read_given, refuse, sentence
 from understudy.job.load import Described, check_measures, given_policy, named_policy

@@ -32,7 +32,7 @@ from synth.neural.encoding import BinnedEncoding
 from synth.output import read_state
 from synth.progress import Progress, quiet
 from synth.schema import Schema
-from synth.schema.counted import in_rows_alone
+from synth.schema.residual_schema import in_rows_alone
 from understudy.extras.sites.channel import Channel, ChannelError, SitesError, pack, unpack
 from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.secure_aggregation import sum_of_sites

@@ -48,7 +48,7 @@ from synth.generators.neural_generator import PrivateNetwork
 from synth.neural.encoding import BinnedEncoding
 from synth.output import read_state, whole_file
 from synth.schema import Schema
-from synth.schema.counted import in_rows_alone
+from synth.schema.residual_schema import in_rows_alone
 from synth.table.rows import Rows
 from synth.validation import Frozen
 from understudy.extras.sites.channel import SitesError, pack, unpack

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from evaluate.audit_result import MEASURE as AUDITED
-from evaluate.gate.finding import Finding, finding_of
+from evaluate.gate.decision import Finding, finding_of
 from evaluate.gate.policy import STATEMENT, Policy, Rule
 from evaluate.metrics import CATALOG
 from evaluate.result import CASES, Candidate, Case, Failure, SelfTest
