@@ -172,7 +172,7 @@ def measure_columns(
     """Codes for every modeled column, and the one-way measurements on them, paid by that event."""
     schema, exact = fit.schema, not fit.promises
     public = Discretizer.by_schema(schema)
-    histograms = fit.budget.release_each(fit.train.cell_counts(public.attributes), event)
+    histograms = fit.budget.release_each(list(fit.train.cell_counts(public.attributes)), event)
     sizes = np.array([len(noisy) for noisy in histograms])
     total = float(np.average([noisy.sum() for noisy in histograms], weights=1 / sizes)) if histograms else 0.0
     attributes: dict[str, Attribute] = {}
