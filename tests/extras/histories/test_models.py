@@ -18,7 +18,7 @@ from synth.table import conform, violations
 from understudy.extras.histories.model import HistoryModel
 
 N = 2_000
-FITS: dict[str, dict[str, Any]] = {"trees": {"rounds": 80}, "aim": {"epsilon": 50.0, "rounds": 14, "n_draws": 10_000}}
+FITS: dict[str, dict[str, Any]] = {"trees": {"rounds": 80}, "aim": {"epsilon": 50.0, "rounds": 9, "n_draws": 5_000}}
 
 
 @cache

@@ -237,8 +237,11 @@ def bounds(first: np.ndarray | int, other: np.ndarray | int, n: tuple[int, int],
 def _power(oracle: Oracle, n: int, confidence: float) -> float:
     """The power to show that answers are randomized by twice the epsilon: by its half, where half the noise is left."""
     rng = np.random.default_rng(_SEED)
-    faulty = replace(oracle, epsilon=2 * oracle.epsilon)
-    p, q = faulty.p, faulty.q
-    chances = (p, q) if isinstance(faulty, DirectEncoding) else (p * (1 - q), (1 - p) * q)
+    chances = _chances(replace(oracle, epsilon=2 * oracle.epsilon))
     first, other = (rng.binomial(n, min(chance, 1.0), N_SIMULATED) for chance in chances)
     return float(np.mean(bounds(first, other, (n, n), confidence) > oracle.epsilon))
+
+
+def _chances(oracle: Oracle) -> tuple[float, float]:
+    p, q = oracle.p, oracle.q
+    return (p, q) if isinstance(oracle, DirectEncoding) else (p * (1 - q), (1 - p) * q)

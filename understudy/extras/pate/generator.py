@@ -120,9 +120,8 @@ class PateGan(PrivateGenerator):
         fit.progress("encoding", None)
         codes = encoding.apply(fit.train.columns(None), rng).codes
         n_units = fit.schema.n_units or len(fit.train)
-        n_teachers = self.n_teachers
-        if n_teachers == "auto":
-            n_teachers = min(max(n_units // UNITS_PER_TEACHER, 1), MOST_TEACHERS)
+        usual = min(max(n_units // UNITS_PER_TEACHER, 1), MOST_TEACHERS)
+        n_teachers = usual if self.n_teachers == "auto" else self.n_teachers
         entities = None if fit.schema.entity is None else fit.train.entities()
         teachers = Teachers.dealt(codes, entities, n_teachers, rng.bytes(16))
         del codes
