@@ -24,7 +24,7 @@ from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.schema.kinds.modeled import Modeled
 from synth.trees import Growth, SequentialTrees, fit_sequence
-from synth.trees.beside import SHARE
+from synth.trees.rare_class import SHARE
 
 LEAST_UNITS = 20  # units of a code or a leaf below which a fit warns
 FEW_UNITS = 2

@@ -18,7 +18,6 @@ from threadpoolctl import threadpool_limits
 
 from synth.domain.discretizer import OTHER, Attribute, CodedRows, Discretizer, Evidence
 from synth.schema.kinds import RealColumn
-from synth.trees.beside import Beside, Kin, RareClass, Source, find_kin, fit_rare_class, rare_codes, ratio_features
 from synth.trees.conditional import (
     Boosters,
     Codes,
@@ -34,6 +33,8 @@ from synth.trees.conditional import (
     n_features,
 )
 from synth.trees.forest import Array, Features, Forest, Growth
+from synth.trees.rare_class import RareClass, fit_rare_class, rare_codes
+from synth.trees.ratios import Beside, Kin, Source, find_kin, ratio_features
 
 Classes = Sequence[tuple[RareClass, NDArray[np.intp]]]  # rare classes, and the rows of each
 FOCUS = 2  # factor of the rounds for the column that matters most

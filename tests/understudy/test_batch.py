@@ -23,7 +23,7 @@ from understudy import executor as workers
 from understudy.batch import run as conducting
 from understudy.batch.jobs import JobOutcome, content_of, exit_code, listed, outcome_of, uncounted, write_summary
 from understudy.batch.run import BatchResult, _rests_on_expired_waiver, conduct
-from understudy.bundle.documents import make_keys
+from understudy.bundle.signing import make_keys
 from understudy.cli import main
 from understudy.console import Console
 from understudy.executor import Ended

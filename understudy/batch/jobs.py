@@ -24,8 +24,8 @@ from synth.output import whole_file
 from synth.schema_file import read_schema
 from synth.validation import plain_json
 from understudy.budget import LEDGER_VARIABLE, ledger_of
-from understudy.bundle.documents import Unsound, read_document
 from understudy.bundle.manifest import MANIFEST, Manifest
+from understudy.bundle.signing import Unsound, read_document
 from understudy.console import BAD_INPUT, DONE, FAILED, INCONCLUSIVE, INTERNAL_ERROR, INTERRUPTED, TERMINATED, printable
 from understudy.data import find_table
 from understudy.executor import TIMED_OUT, Ended, death

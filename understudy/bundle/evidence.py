@@ -37,8 +37,8 @@ from synth.table import Table, read_table
 from synth.usage_terms import Terms
 from synth.validation import GivenFile, parse_toml
 from understudy import provenance
-from understudy.bundle.documents import BundleError, Signer
 from understudy.bundle.manifest import TO_HAND_ON, About, last_day, rules_of, seal
+from understudy.bundle.signing import BundleError, Signer
 from understudy.data import parts_of, read_whole, rewrite
 from understudy.job.spec import LABEL, build_job
 from understudy.provenance import sha256

@@ -21,7 +21,7 @@ from pydantic import Field, field_validator
 from evaluate.gate.decision import Outcome
 from evaluate.gate.policy import Policy
 from synth.validation import Frozen
-from understudy.bundle.documents import (
+from understudy.bundle.signing import (
     FILE,
     FOLDER,
     LIMIT_BYTES,

@@ -14,7 +14,25 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from synth.validation import plain_json
-from understudy.bundle.documents import (
+from understudy.bundle.manifest import (
+    LATER,
+    MANIFEST,
+    SIGN_OFFS,
+    TO_HAND_ON,
+    WITHDRAWAL,
+    Accepted,
+    Later,
+    Manifest,
+    Person,
+    Register,
+    SignOff,
+    SignOffPredicate,
+    Withdrawal,
+    WithdrawalPredicate,
+    add_to_register,
+    subject_of,
+)
+from understudy.bundle.signing import (
     FILE,
     FOLDER,
     LIMIT_BYTES,
@@ -35,24 +53,6 @@ from understudy.bundle.documents import (
     remove_document,
     sha256_of,
     write_document,
-)
-from understudy.bundle.manifest import (
-    LATER,
-    MANIFEST,
-    SIGN_OFFS,
-    TO_HAND_ON,
-    WITHDRAWAL,
-    Accepted,
-    Later,
-    Manifest,
-    Person,
-    Register,
-    SignOff,
-    SignOffPredicate,
-    Withdrawal,
-    WithdrawalPredicate,
-    add_to_register,
-    subject_of,
 )
 from understudy.console import printable
 from understudy.provenance import now

@@ -137,7 +137,7 @@ def key(ctx: typer.Context, file: Annotated[Path, arg("The private key; FILE.pub
 
     A passphrase in UNDERSTUDY_SIGN_KEY_PASSPHRASE locks it.
     """
-    from understudy.bundle.documents import PUBLIC_SUFFIX, is_there, load_public, load_signer, make_keys, public_pem
+    from understudy.bundle.signing import PUBLIC_SUFFIX, is_there, load_public, load_signer, make_keys, public_pem
 
     console = console_of(ctx)
     if not is_there(file) and file.suffix != PUBLIC_SUFFIX:
@@ -151,8 +151,8 @@ def key(ctx: typer.Context, file: Annotated[Path, arg("The private key; FILE.pub
 
 
 def demand_of(public_keys: list[Path] | None, signers: list[str] | None, register: Path | None) -> "Demand":
-    from understudy.bundle.documents import BundleError
     from understudy.bundle.manifest import read_register
+    from understudy.bundle.signing import BundleError
     from understudy.bundle.verification import Demand
 
     for signer in signers or ():
@@ -163,7 +163,7 @@ def demand_of(public_keys: list[Path] | None, signers: list[str] | None, registe
 
 
 def _fingerprints(public_keys: list[Path] | None) -> frozenset[str]:
-    from understudy.bundle.documents import load_public
+    from understudy.bundle.signing import load_public
 
     return frozenset(load_public(path).keyid for path in public_keys or ())
 
@@ -175,7 +175,7 @@ def _person(name: str, role: str) -> "Person":
 
 
 def _text(what: str, text: str, longest: int) -> str:
-    from understudy.bundle.documents import BundleError
+    from understudy.bundle.signing import BundleError
 
     stripped = text.strip()
     if not stripped or len(stripped) > longest or not stripped.isprintable():

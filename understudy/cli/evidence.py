@@ -160,8 +160,8 @@ def gate(
     offer = None
     if bundle is not None and synthetic is not None:
         from synth.validation import read_given
-        from understudy.bundle.documents import BundleError
         from understudy.bundle.evidence import offered
+        from understudy.bundle.signing import BundleError
 
         inputs = {"schema": schema, "job": job}.items()
         files = {name: read_given(path, name, BundleError) for name, path in inputs if path is not None}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from evaluate.options import EvaluationOptions
     from synth.generators.base import Generator
     from synth.schema import Schema
-    from understudy.bundle.documents import Signer
+    from understudy.bundle.signing import Signer
 
 
 def opt(text: str, *names: str, **more: Any) -> Any:
@@ -125,7 +125,7 @@ def signer_of(key: Path | None, console: Console) -> "Signer | None":
     """The signer, checked before any work; `None` where no key is named."""
     if key is None:
         return None
-    from understudy.bundle.documents import exposed, load_signer
+    from understudy.bundle.signing import exposed, load_signer
 
     signer = load_signer(key)
     if (warning := exposed(key)) is not None:

@@ -33,8 +33,8 @@ from synth.table.conforming import Outside, of_names, refuse
 from synth.table.table import Table
 from understudy import provenance
 from understudy.budget import Fund, Payment, Release, RequestsInMemory, ledger_url, open_fund, releases
-from understudy.bundle.documents import Signer
 from understudy.bundle.evidence import ALONE, Delivery, Handing, write_evidence
+from understudy.bundle.signing import Signer
 from understudy.console import DONE, VERDICTS, Console
 from understudy.data import RealTable, read_rows
 from understudy.executor import PROCESSES, checked, counting

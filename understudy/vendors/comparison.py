@@ -51,8 +51,8 @@ from synth.table.rows import Rows
 from synth.table.text_files import SizeLimits
 from synth.validation import GivenFile, read_given
 from understudy import provenance
-from understudy.bundle.documents import Signer
 from understudy.bundle.evidence import Delivery, write_evidence
+from understudy.bundle.signing import Signer
 from understudy.console import DONE, FAILED, INCONCLUSIVE
 from understudy.data import find_table, read_side
 from understudy.evaluate_external import CLAMPED

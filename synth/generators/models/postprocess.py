@@ -6,9 +6,9 @@ drawn without their entity. Where two rows of an entity share the rest of its ke
 day, rows change hands. They do so first at random. Where that does not do, the most frequent values go first, each to
 the entities with most rows left.
 
-Any number of rows is a folder of Parquet files, one table written in bounded memory. Each file is drawn from a child of
-the seed, as a part of the table (`synth.identifiers`). Names and keys do not repeat from file to file, and an entity has all
-of its rows in one. What may not repeat is kept on disk, 8 bytes a value, one part in memory at a time.
+Any number of rows is a folder of Parquet files, one table written in bounded memory. Each file is drawn from a child
+of the seed, as a part of the table (`synth.identifiers`). Names and keys do not repeat from file to file, and an entity
+has all of its rows in one. What may not repeat is kept on disk, 8 bytes a value, one part in memory at a time.
 """
 
 import hashlib

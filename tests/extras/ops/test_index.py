@@ -20,9 +20,9 @@ from tests.evaluations import ABSENT, evaluation_of
 from tests.reports.conftest import sample_evaluation
 from tests.understudy.bundle.small_bundle import about
 from tests.understudy.conftest import Workspace
-from understudy.bundle.documents import Signer, load_signer, make_keys, read_document
 from understudy.bundle.evidence import Delivery, write_evidence
 from understudy.bundle.manifest import MANIFEST, About, Manifest, Person, read_register, seal
+from understudy.bundle.signing import Signer, load_signer, make_keys, read_document
 from understudy.bundle.verification import Demand, sign_off, withdraw
 from understudy.extras.ops.index import EXPIRED, NOT_SOUND, WITHDRAWN, read_rows
 

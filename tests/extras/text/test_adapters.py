@@ -25,7 +25,7 @@ from tests.extras.text import tiny
 from tests.synth.generators.deaf_noise import Watched
 from tests.synth.neural.toy import Purse
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text.decoder import AdaptedDecoder
+from understudy.extras.text.language_models import AdaptedDecoder
 from understudy.extras.text.model import TextModel, TextWriter
 from understudy.extras.text.training import PrivateTextTraining, has_gradients_by_text
 from understudy.extras.text.wrapper import LanguageModel

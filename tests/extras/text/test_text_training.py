@@ -19,7 +19,7 @@ from tests.extras.text.tiny import canonical, clipped, coded, decoder, gradient_
 from tests.synth.neural.toy import Purse, Recorded, without
 from tests.text_tables import TEXT
 from understudy.extras.text import training as language_training
-from understudy.extras.text.decoder import Decoder, SmallDecoder, losses, losses_of, trimmed
+from understudy.extras.text.language_models import Decoder, SmallDecoder, losses, losses_of, trimmed
 from understudy.extras.text.tokens import sequences_of
 from understudy.extras.text.training import ROWS_A_PASS, PrivateTextTraining, TextTraining, has_gradients_by_text
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tests.extras.text.tiny import canonical, check_that_logits_follow, coded, decoder
 from tests.text_tables import TEXT
-from understudy.extras.text.decoder import SmallDecoder, draw, losses, sample
+from understudy.extras.text.language_models import SmallDecoder, draw, losses, sample
 from understudy.extras.text.tokens import END, sequences_of
 from understudy.extras.text.wrapper import LanguageModel
 

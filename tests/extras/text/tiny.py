@@ -14,7 +14,7 @@ from synth.neural.training import UnitIndex
 from synth.schema import Schema
 from synth.table import conform
 from tests.text_tables import TEXT, complaint_schema, complaints
-from understudy.extras.text.decoder import Decoder, SmallDecoder, losses
+from understudy.extras.text.language_models import Decoder, SmallDecoder, losses
 from understudy.extras.text.tokens import CodedVocabulary, byte_pairs
 
 TINY: Mapping[str, Any] = {"d_model": 16, "n_layers": 1, "max_tokens": 12, "vocabulary": 300, "device": "cpu"}

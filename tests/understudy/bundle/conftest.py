@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.understudy.bundle.small_bundle import fill, seal_both
-from understudy.bundle.documents import Signer, load_signer, make_keys
+from understudy.bundle.signing import Signer, load_signer, make_keys
 
 
 @pytest.fixture(scope="session")

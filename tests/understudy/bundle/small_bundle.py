@@ -5,8 +5,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from understudy.bundle.documents import Signer
 from understudy.bundle.manifest import About, Rules, seal
+from understudy.bundle.signing import Signer
 from understudy.bundle.verification import Demand, verify
 
 RULES = Rules(name="internal", version=1, audience="the team")

@@ -13,8 +13,8 @@ import pytest
 
 from tests.understudy.bundle.small_bundle import demand, fill, kinds, seal_both
 from understudy.bundle import verification as acts
-from understudy.bundle.documents import BundleError, Signer
 from understudy.bundle.manifest import LATER, Person, Withdrawal, read_register
+from understudy.bundle.signing import BundleError, Signer
 from understudy.bundle.verification import Verification, sign_off, verify, withdraw
 
 LIND, ODE = Person(name="A. Lind", role="data release officer"), Person(name="B. Ode", role="data protection officer")

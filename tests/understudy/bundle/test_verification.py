@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from evaluate.gate.policy import build_policy
 from tests.understudy.bundle.small_bundle import about, demand, fill, kinds, seal_both
-from understudy.bundle.documents import BundleError, Signer, exposed, load_public, load_signer, make_keys
 from understudy.bundle.manifest import MANIFEST, check_path, last_day, seal
+from understudy.bundle.signing import BundleError, Signer, exposed, load_public, load_signer, make_keys
 from understudy.bundle.verification import verify
 from understudy.job.load import json_schema
 

@@ -52,7 +52,7 @@ from understudy.run.run import run as run_one
 from understudy.run.workspace import OtherWork, tidy
 
 if TYPE_CHECKING:
-    from understudy.bundle.documents import Signer
+    from understudy.bundle.signing import Signer
     from understudy.console import Console
 
 TABLES = "tables.json"

@@ -25,9 +25,9 @@ from synth.errors import JobError, OutputError, UnderstudyError
 from synth.output import check_writable, whole_file
 from synth.progress import Progress, quiet
 from understudy.batch.jobs import reason_of, rests_on_expired_waiver
-from understudy.bundle.documents import is_there, read_plain
 from understudy.bundle.evidence import EVALUATION, PUBLIC_REPORT, REPORT
 from understudy.bundle.manifest import MANIFEST, TO_HAND_ON
+from understudy.bundle.signing import is_there, read_plain
 from understudy.bundle.verification import NO_REGISTER, SUFFIXES, UNSIGNED, VERDICT, Demand, Verification, verify
 from understudy.bundle.verification import verdict_content as read_verdicts
 

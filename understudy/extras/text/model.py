@@ -18,7 +18,7 @@ from synth.neural.training import device_of
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.table import Table, conform, present
-from understudy.extras.text.decoder import (
+from understudy.extras.text.language_models import (
     AdaptedDecoder,
     Decoder,
     SmallDecoder,

@@ -35,7 +35,7 @@ from synth.progress import Progress
 from synth.schema import Schema
 from synth.table import conform
 from understudy.extras.text import tokens
-from understudy.extras.text.decoder import (
+from understudy.extras.text.language_models import (
     ROWS_A_PASS,
     AdaptedDecoder,
     Decoder,

@@ -158,7 +158,7 @@ class WithTexts(Wrapper):
             raise SchemaError("the option text is for columns with learn = true, and the schema has none; leave it out")
         super().check(schema)
         require_libraries()
-        from understudy.extras.text.decoder import check_folder
+        from understudy.extras.text.language_models import check_folder
 
         text = self.text
         if text.model is not None:
