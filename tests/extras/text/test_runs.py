@@ -14,8 +14,8 @@ from tests.text_tables import TEXT, complaint_schema, complaints
 
 pytestmark = pytest.mark.statistical
 COPIED, PERSONAL = "privacy.texts.copied", "privacy.texts.personal"
-MEASURES = ("privacy.texts", "privacy.texts.membership", "fidelity.texts", "utility.texts")
-N_TRAIN = 500
+MEASURES = ("privacy.texts",)
+N_TRAIN = 300
 
 
 def evaluated(tmp_path: Any, epsilon: float | None, **of_text: Any) -> tuple[Any, dict[str, str], list[str]]:
@@ -27,7 +27,7 @@ def evaluated(tmp_path: Any, epsilon: float | None, **of_text: Any) -> tuple[Any
     model = generator("independent", text={"d_model": 64, **of_text}, **claimed).fit(train, schema, seed=1)  # type: ignore[arg-type]
     model.save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")
-    synthetic = loaded.sample(1_500, seed=2)
+    synthetic = loaded.sample(800, seed=2)
     evaluation = evaluate_beside(
         Real.prepare(train, holdout, schema), {"made": synthetic}, measures=MEASURES,
         statements={} if loaded.statement is None else {"made": loaded.statement},
@@ -55,7 +55,7 @@ def test_no_secret_is_repeated_under_epsilon(tmp_path: Any) -> None:
     epsilon = 8.0
     public = tmp_path / "public.txt"  # other complaints, of nobody in the table
     public.write_text("\n".join(complaints(600, 77)[TEXT]), encoding="utf-8")
-    evaluation, outcomes, texts = evaluated(tmp_path, epsilon, public_text=str(public), steps=60)
+    evaluation, outcomes, texts = evaluated(tmp_path, epsilon, public_text=str(public), steps=40)
     secrets = [text[text.index("Call ") :] for text in complaints(N_TRAIN + 300, 5, n_secrets=12)[TEXT][:12]]
     assert not [secret for secret in secrets if any(secret in text for text in texts)]
     assert outcomes[COPIED] != "FAIL"
