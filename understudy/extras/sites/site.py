@@ -273,7 +273,7 @@ class SiteTraining:
         encoded = encoding.apply(columns, np.random.default_rng(0))
         entities = None if schema.entity is None else self.rows.entities()
         k = schema.max_rows_per_unit
-        rows = PrivateRows(encoded, encoding.layout, columns.disk, entities, k, even, 0.0, event, self.budget)
+        rows = PrivateRows(encoded, encoding.layout, entities, k, even, 0.0, event, self.budget)
         device = device_of(generator.device)
         return generator.training(rows.units(), rows.layout, even, expected_batch, device)
 
