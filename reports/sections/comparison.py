@@ -10,6 +10,7 @@ Values that lie far apart may share one where the interval of either is wide. So
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from evaluate.comparison import PairResult, PicturePoint, Rank, VendorRanking, VendorResult
 from evaluate.metrics import Metric
@@ -147,11 +148,9 @@ def shown_in_full(evaluation: Evaluation, release: str | None) -> tuple[Candidat
 
 
 def by_setting(points: Iterable[SweepPoint]) -> dict[Setting, list[SweepPoint]]:
-    """The points of each generator at each epsilon, wherever they stand: a file from elsewhere has any order."""
-    groups: dict[Setting, list[SweepPoint]] = {}
-    for point in points:
-        groups.setdefault((point.generator, point.epsilon), []).append(point)
-    return groups
+    """The points of each generator at each epsilon, of points in the order of `sweep_points`."""
+    groups = groupby(points, key=lambda point: (point.generator, point.epsilon))
+    return {setting: list(group) for setting, group in groups}
 
 
 def mean_of(values: Sequence[float]) -> Mean:
