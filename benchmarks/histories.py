@@ -19,6 +19,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ import pandas as pd
 
 import synth
 from benchmarks.history_tables import patients, patients_schema, shoppers, shoppers_schema
+from evaluate.estimate import NotMeasuredError
 from evaluate.fidelity.dependence import Squares
 from evaluate.fidelity.samples import SYNTHETIC
 from evaluate.tables import Tables
@@ -145,8 +147,8 @@ def _measured(run: str, train: pd.DataFrame, fresh: pd.DataFrame, schema: Schema
     codes = {name: StepCodes.of(name, samples, tables.schema) for name in varying(tables.schema)}
     if telling := fidelity.dependences(samples, codes)[0]:
         figures["histories.dependence.floor_share"] = Squares.total(telling.values()).share(SYNTHETIC)
-    if not isinstance(scored := next_event.score_and_loss(tables), str):
-        figures["utility.next_event.tstr"] = scored[0].value
+    with suppress(NotMeasuredError):
+        figures["utility.next_event.tstr"] = next_event.score_and_loss(tables)[0].value
     return {"cpu_s": seconds, **{name: figures[name] for name in SHOWN if name in figures}}
 
 

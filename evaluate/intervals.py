@@ -248,6 +248,8 @@ def holm(p: Sequence[float]) -> list[float]:
 def letters(names: Sequence[str], apart: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The letters of each name: two names share a letter if and only if they are not told apart.
 
+    Source: Piepho 2004, "An algorithm for a letter-based representation of all-pairwise comparisons".
+
     >>> letters(["x", "y", "z"], [("x", "z")])
     {'x': 'a', 'y': 'ab', 'z': 'b'}
     """

@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from synth.generators.registry import load_model as load
     from synth.infer import infer_schema
     from synth.schema_file import read_schema
-    from understudy.python_api import Comparison, Synthesizer, compare, split
+    from understudy.python_api import Comparison, compare, split
+    from understudy.synthesizer import Synthesizer
 
 __all__ = [
     "Comparison", "Synthesizer", "compare", "declare_schema", "evaluate", "fit", "generator", "infer_schema", "judge",
     "load", "read_schema", "split",
 ]  # fmt: skip
 _HOMES = {
-    "Comparison": "understudy.python_api", "Synthesizer": "understudy.python_api",
+    "Comparison": "understudy.python_api", "Synthesizer": "understudy.synthesizer",
     "compare": "understudy.python_api", "declare_schema": "synth", "evaluate": "evaluate", "fit": "synth",
     "generator": "synth", "infer_schema": "synth", "judge": "evaluate", "load": "synth", "read_schema": "synth",
     "split": "understudy.python_api",

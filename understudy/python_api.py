@@ -1,35 +1,31 @@
-"""What `import understudy` brings beside the functions of the packages beneath; nothing below imports it."""
+"""`split`, which knows nothing of the table yet, and `compare`, for several synthetic tables of one real table.
+
+What measures and draws pages is imported where it is used: a split shall not wait for it.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, check_is_fitted
-
-from evaluate.engine import proposed_schema
-from evaluate.gate.verdict import Verdict
-from evaluate.options import EvaluationOptions
-from evaluate.result import Evaluation, EvaluationError
 from evaluate.text import listed
-from reports.html import write_html
 from synth.declare import declare_schema, measurable
 from synth.errors import JobError
-from synth.generators.fit import fit
-from synth.generators.models.model import Model
 from synth.infer import infer_schema
-from synth.progress import WIDTH, Progress, html_table, quiet, shown, text_table
+from synth.progress import WIDTH, Progress, html_table, shown, text_table
 from synth.schema import Schema
 from synth.schema_file import write_schema
 from synth.split import Split, split_table
 from synth.table import Table
 from understudy.quickstart import FEW_ROWS, FEW_SHARE, SHARE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evaluate.gate.verdict import Verdict
+    from evaluate.result import Evaluation
 
 HEADER = ("rank", "table", "group", "verdict", "standing")
 
@@ -43,8 +39,8 @@ class Comparison:
         verdicts: of the policy, one for each of these tables.
     """
 
-    evaluation: Evaluation
-    verdicts: tuple[Verdict, ...]
+    evaluation: "Evaluation"
+    verdicts: "tuple[Verdict, ...]"
 
     def __repr__(self) -> str:
         """The order in one line; printed, it is a table."""
@@ -60,8 +56,10 @@ class Comparison:
         caption = "; ".join([repr(self).strip("<>"), *self._notes()])
         return html_table(caption, HEADER, self._rows())
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """A row for each table, the best first: its standing, and the figures that the order rests on."""
+        import pandas as pd
+
         reasons = {vendor.name: vendor.reason for vendor in self._ranking.vendors}
         frame = pd.DataFrame(self._rows(), columns=list(HEADER))
         for figure in self._ranking.order.figures:
@@ -71,6 +69,8 @@ class Comparison:
 
     def report(self, path: Path | str) -> Path:
         """Write the report of all tables as one HTML page; the path is returned."""
+        from reports.html import write_html
+
         return write_html(self.evaluation, path, verdicts=self.verdicts, title="Comparison of tables")
 
     @property
@@ -121,7 +121,10 @@ def compare(
     Raises:
         BadInput: an argument is not what it should be, or no table can be evaluated; nothing was compared.
     """
-    from understudy.vendors.comparison import compare as compare_files  # with all measures, which takes a while
+    from evaluate.engine import proposed_schema
+    from evaluate.options import EvaluationOptions
+    from evaluate.result import EvaluationError
+    from understudy.vendors.comparison import compare as compare_files
     from understudy.vendors.submission import Asked
 
     if not isinstance(synthetic, Mapping) or not synthetic or not all(isinstance(name, str) for name in synthetic):
@@ -195,75 +198,3 @@ def split(
         is_small = not is_private and sum(n for part in parts for _, n in part()) <= FEW_ROWS
         holdout_share = FEW_SHARE if is_small else SHARE
     return split_table(real, schema, holdout_share=holdout_share, **settings)
-
-
-class Synthesizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A generator of synthetic rows, as an estimator: `clone`, `get_params` and `set_params` work.
-
-    Args:
-        generator: the name of a generator.
-        schema: what is public about the table; `None`: it is inferred, and not shown.
-        n_units: as of `us.fit`.
-        public: as of `us.fit`.
-        seed: for everything but the noise of a private fit.
-        parameters: of the generator, such as `epochs=50`.
-
-    >>> rng = np.random.default_rng(0)
-    >>> frame = pd.DataFrame({"age": rng.integers(18, 90, 200), "ill": rng.random(200) < 0.3})
-    >>> Synthesizer("mst", n_bins=16).fit(frame).sample(3, seed=0).shape
-    (3, 2)
-    """
-
-    def __init__(
-        self,
-        generator: str = "auto",
-        *,
-        schema: Schema | None = None,
-        n_units: int | None = None,
-        public: Mapping[str, Any] | None = None,
-        seed: int = 0,
-        **parameters: Any,
-    ) -> None:
-        self.generator = generator
-        self.schema = schema
-        self.n_units = n_units
-        self.public = public
-        self.seed = seed
-        self.__dict__.update(parameters)
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Its parameters by name, those of the generator among them."""
-        return {name: value for name, value in vars(self).items() if not (name[0] == "_" or name[-1] == "_")}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change parameters; returns itself. One that the generator does not know is refused by `fit`."""
-        self.__dict__.update(params)
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
-        return tags
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the generator to rows.
-
-        Args:
-            X: *Sensitive*. A frame of any library, or an array, whose columns are then called x0, x1, ...
-            y: ignored; a target is a column of X.
-        """
-        is_array = isinstance(X, np.ndarray | list) or issparse(X)
-        if is_array:
-            X = check_array(X, dtype=None, ensure_all_finite="allow-nan")
-            X = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
-        self.model_: Model = fit(X, progress=quiet, **self.get_params())
-        self.is_array_ = is_array
-        self.feature_names_in_ = np.array(self.model_.schema.kept, dtype=object)
-        self.n_features_in_ = len(self.feature_names_in_)
-        return self
-
-    def sample(self, n_rows: int | None = None, **options: Any) -> Any:
-        """Synthetic rows, as `sample` of a fitted model gives them; an array where it was fitted to one."""
-        check_is_fitted(self)
-        rows = self.model_.sample(n_rows, **options)
-        return rows.to_numpy() if self.is_array_ else rows

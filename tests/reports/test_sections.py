@@ -379,6 +379,16 @@ def test_curves_run_from_the_smallest_epsilon_to_none() -> None:
     assert sweep_of(evaluation_of()) is None
 
 
+def test_every_seed_counts_in_whatever_order_a_file_has_the_points() -> None:
+    evaluation = swept(generators=("mst", "tvae"))
+    known = evaluation.provenance.sweep
+    assert known is not None
+    mixed = replace(known, points=tuple(sorted(known.points, key=lambda point: point.seed)))
+    sweep = sweep_of(replace(evaluation, provenance=replace(evaluation.provenance, sweep=mixed)))
+    assert sweep is not None
+    assert all(len(mean.values) == 3 for curve in sweep.panels[0].curves for _, mean in curve.dots)
+
+
 def test_the_point_for_release_is_shown_in_full_else_a_few_of_the_first_seed() -> None:
     sweep = swept(generators=("mst", "tvae"))
     assert [c.name for c in shown_in_full(sweep, "tvae-3.0-2")] == ["tvae-3.0-2"]

@@ -161,6 +161,12 @@ def test_importing_is_quick_and_imports_nothing_heavy_before_it_is_used() -> Non
     assert float(seconds) < 0.3
 
 
+def test_a_split_waits_for_no_measure_and_no_estimator() -> None:
+    heavy = {"sklearn", "scipy.stats", "evaluate.engine"}
+    code = f"import sys, understudy; understudy.split; print(*({heavy} & {{*sys.modules}}))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
+
+
 HOSTILE = "</td><script>alert(1)</script>"
 
 

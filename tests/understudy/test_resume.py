@@ -203,10 +203,11 @@ def test_other_work_is_not_taken_up_and_restart_begins_anew(driver: Driver, work
     folder = prepared(workspace, "other", generators=PRIVATE)
     assert driver.attempt(folder, die_at="commit:before") == -9
     before = {path: path.read_bytes() for path in (folder / ".out.unfinished").rglob("*") if path.is_file()}
-    kept = {name: (folder / name).read_text() for name in ("job.toml", "table.csv")}
+    kept = {name: (folder / name).read_text() for name in ("job.toml", "schema.toml", "table.csv")}
     n_drawn = len(draws(folder))
     for what, name, changed in (
         ("job", "job.toml", f"seed = 9\n{kept['job.toml']}"),
+        ("schema", "schema.toml", f"# n\n{kept['schema.toml']}"),
         ("table", "table.csv", kept["table.csv"].rpartition("\n")[0].rpartition("\n")[0]),
     ):
         (folder / name).write_text(changed)

@@ -108,8 +108,9 @@ def _job(path: Path, folder: Path) -> BatchJob:
         read_inputs(path)
     except (BadInput, MissingExtra) as error:
         return BatchJob(path.stem, path, folder, spec, str(error).rstrip("."))
-    except Exception:  # noqa: BLE001, S110 - the job's own process meets the same, and tells it without harm to others
-        pass
+    except Exception:  # the job's own process meets the same, and tells it without harm to others
+        if spec is None:
+            raise
     return BatchJob(path.stem, path, folder, spec)
 
 
@@ -126,7 +127,8 @@ def uncounted(jobs: Iterable[BatchJob]) -> Iterator[str]:
         if spec is None or job.fault or spec.is_sweep:
             continue
         published = None if spec.released_numbers is None else spec.released_numbers.epsilon
-        asked = [epsilon for epsilon in (*(point.epsilon for point in spec.points.values()), published) if epsilon]
+        epsilons = (*(point.epsilon for point in spec.points.values()), published)
+        asked = [epsilon for epsilon in epsilons if isinstance(epsilon, int | float)]  # no other can be used
         with suppress(UnderstudyError):  # its own process tells what is wrong
             if asked and ledger_of(spec, job.path.parent) is None:
                 schema = read_schema(job.path.parent / spec.table.schema_path)

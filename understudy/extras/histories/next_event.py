@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from evaluate.estimate import NotMeasuredError
 from evaluate.fidelity.samples import SYNTHETIC
 from evaluate.metrics import Counted, Metric
 from evaluate.result import Estimate, Failure
@@ -41,28 +42,23 @@ def measure(tables: Tables) -> MetricResult:
     """The loss, and the scores in its note; nothing but a reason where the schema names no order."""
     if tables.schema.order is None:
         return MetricResult(failures=(Failure(NAME, "skipped", NO_ORDER),))
-    result = score_and_loss(tables)
-    if isinstance(result, str):
-        return MetricResult(failures=(Failure(GAP, "skipped", result),))
-    score, gap = result
+    score, gap = score_and_loss(tables)
     scores = f"{score.value:.3f} trained on synthetic histories, {score.reference:.3f} on real ones"
     return MetricResult((replace(gap, measure=GAP, note=f"{gap.note}; {scores}"),))
 
 
-def score_and_loss(tables: Tables) -> tuple[Estimate, Estimate] | str:
+def score_and_loss(tables: Tables) -> tuple[Estimate, Estimate]:
     schema = tables.schema
     if schema.target is None:
-        return "the schema names no target"
+        raise NotMeasuredError("the schema names no target")
     if schema.target in schema.constant_in_entity:
-        return f"the target {schema.target!r} is constant in an entity, so that nothing of it follows"
+        raise NotMeasuredError(f"the target {schema.target!r} is constant in an entity, so that nothing of it follows")
     if schema.target not in varying(schema):
-        return f"the target {schema.target!r} is the order, or computed from other columns"
+        raise NotMeasuredError(f"the target {schema.target!r} is the order, or computed from other columns")
     steps = step_tables(tables)
     if min(map(len, (steps.train, steps.fresh, steps.control, steps.synthetic))) < MIN_STEPS:
-        return f"it needs at least {MIN_STEPS} rows that follow another one in each table"
+        raise NotMeasuredError(f"it needs at least {MIN_STEPS} rows that follow another one in each table")
     study = study_of(steps, forms=(FORM,))
-    if isinstance(study, str):
-        return study
     note = f"of the next row: {study_note(study, steps)}"
     return score_of(FORM, study, note), replace(gap_of(FORM, study), note=f"TRTR - TSTR: {note}")
 

@@ -1,7 +1,7 @@
 """Local differential privacy: surveys whose respondents trust no collector.
 
 Each respondent randomizes their own answers (`oracles`), and only a report leaves them. Reports become marginals with a
-known variance (`reports`), and these a table (`generator`).
+known variance (`survey`), and these a table (`generator`).
 """
 
 _HERE = "understudy.extras.local"

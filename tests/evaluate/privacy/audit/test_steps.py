@@ -171,9 +171,9 @@ def test_an_audit_of_a_network_has_a_part_for_its_steps_and_one_for_its_counts(w
 
 def test_a_fault_in_the_counts_of_a_network_is_found_beside_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     gaussian = SystemNoise.gaussian
-    # An eighth of the noise, so that so few fits are enough.
-    monkeypatch.setattr(SystemNoise, "gaussian", lambda self, values, sigma: gaussian(self, values, sigma / 8))
-    result = audit(generator("tvae"), schema_of(), n_fits=8, time_limit_s=None)
+    # A quarter of the noise, so that so few fits are enough.
+    monkeypatch.setattr(SystemNoise, "gaussian", lambda self, values, sigma: gaussian(self, values, sigma / 4))
+    result = audit(generator("tvae"), schema_of(), n_fits=30, time_limit_s=None)
     steps, counts = result.parts
     assert result.verdict == EXCEEDS
     assert result.bound >= counts.bound > result.epsilon
