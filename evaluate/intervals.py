@@ -260,4 +260,8 @@ def letters(names: Sequence[str], apart: Iterable[tuple[str, str]]) -> dict[str,
         groups = [group for group in every if not any(group < other for other in every)]
     position = {name: at for at, name in enumerate(names)}
     groups.sort(key=lambda group: sorted(position[name] for name in group))
-    return {name: "".join(chr(ord("a") + at) for at, group in enumerate(groups) if name in group) for name in names}
+    return {name: "".join(_letter(at) for at, group in enumerate(groups) if name in group) for name in names}
+
+
+def _letter(at: int) -> str:
+    return ascii_letters[at] if at < len(ascii_letters) else f"({at + 1})"

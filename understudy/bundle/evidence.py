@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pyarrow import parquet
+
 from evaluate.gate.decision import Outcome
 from evaluate.gate.policy import Policy
 from evaluate.gate.verdict import Verdict
@@ -68,7 +70,10 @@ class Handing:
 
     def facts(self, table: Path | None, file: str | None) -> CardFacts:
         n_rows = n_columns = None
-        if table is not None:
+        if table is not None and table.suffix == ".parquet":
+            footer = parquet.read_metadata(table)
+            n_rows, n_columns = footer.num_rows, footer.num_columns
+        elif table is not None:
             rows = Table.of(table)
             n_rows, n_columns = sum(n for part in rows.parts for _, n in part()), len(rows.names)
         return CardFacts(datetime.now(UTC).date(), self.terms, file, n_rows, n_columns, self.holdout_share)
