@@ -1,6 +1,7 @@
 """95% intervals: half-samples, jackknife, a blend of both, Clopper-Pearson, Wilson, Newcombe; placements."""
 
 from collections.abc import Iterable, Sequence
+from string import ascii_letters
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
