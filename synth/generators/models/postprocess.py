@@ -330,7 +330,7 @@ def check_names(schema: Schema, entity_shares: tuple[float, ...] | None, n_rows:
 
 @dataclass(frozen=True)
 class SeenOnDisk:
-    """Values of the parts before one, and its own for those after it, as `synth.identifiers.Part` asks for them.
+    """Values of the parts before one, and its own for those after it, as a `Part` asks for them.
 
     Two values that share their 64 bits count as one. That makes a generator draw another value and nothing else.
     """
