@@ -75,8 +75,8 @@ def parse(text: str) -> Expression:
     # Names of columns may be words of Python's own, and it would take other letters for some of theirs.
     plain = " ".join(_WORD.sub(stand_in, text).split())
     try:
-        if "#" in plain:
-            raise SyntaxError("a comment")
+        if {*plain} & {*"#'\"\\"}:
+            raise SyntaxError("a comment or a text")
         tree = ast.parse(plain, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise _unreadable(text) from None

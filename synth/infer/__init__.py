@@ -1,4 +1,7 @@
-"""A schema proposed from a table. Everything in it is read off the data, so nothing in it may be assumed public."""
+"""A schema proposed from a table. Everything in it is read off the data, so nothing in it may be assumed public.
+
+Cells, texts, codes and counts that functions of this package take are *Sensitive*.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any

@@ -127,6 +127,8 @@ RAREST_SHARE = 1e-5  # below this a released share is noise
 
 @dataclass(frozen=True)
 class PrivateTvaeSpec:
+    """Training parameters; all of them public."""
+
     d_latent: int = 16
     encoder_widths: tuple[int, ...] = (128, 128)
     decoder_widths: tuple[int, ...] = (128, 128)

@@ -116,7 +116,7 @@ def _extent(attribute: Attribute, *, by_day: bool) -> tuple[np.ndarray, np.ndarr
     unit = column.unit
     first, last = edges[:-1], np.nextafter(edges[1:], -np.inf)
     if unit is not None:
-        # As `numeric_scale.draw` finds the values within a cell.
+        # As `grid.draw` finds the values within a cell.
         first = np.ceil(grid.ratio(first, unit))
         last = np.maximum(first, np.ceil(grid.ratio(edges[1:], unit)) - 1)
     least, greatest = np.full(attribute.size, np.inf), np.full(attribute.size, -np.inf)
@@ -128,7 +128,7 @@ def _extent(attribute: Attribute, *, by_day: bool) -> tuple[np.ndarray, np.ndarr
 
 
 def _on_one_line(drawn: np.ndarray, column: Any, *, by_day: bool) -> np.ndarray:
-    """Where on the line of comparisons values are that `numeric_scale.draw` may give, rounded as values are."""
+    """Where on the line of comparisons values are that `grid.draw` may give, rounded as values are."""
     if column.unit is not None:
         drawn = np.clip(drawn, -grid.LARGEST, grid.LARGEST).astype(np.int64)
     values = column.values(drawn, np.zeros(len(drawn), dtype=bool))

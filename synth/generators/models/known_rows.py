@@ -313,7 +313,6 @@ def read_given(given: Any, schema: Schema, more: tuple[str, ...] = ()) -> pd.Dat
         given = pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in given.items()}, index=[0])
     table = Table.of(given, named=False)
     _check_names([name for name in table.names if name not in more], schema)
-
     if not table.names:
         return pd.DataFrame(index=pd.RangeIndex(1))
     # A value is read as it stands, whatever other columns it is modeled by.

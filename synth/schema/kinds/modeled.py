@@ -59,7 +59,7 @@ class Modeled(Expressed, Frozen):
         from synth.schema.kinds.number import IntegerColumn, RealColumn
 
         kinds: dict[str, Any] = {"integer": IntegerColumn, "real": RealColumn}
-        if column is None or isinstance(column, tuple(kinds.values())):
+        if column is None or type(column) in kinds.values():  # weights and spans of time are such numbers, too
             return column
         if not isinstance(column, Mapping) or column.get("kind") not in kinds:
             raise ValueError('what is left of a column is a number; write kind = "integer" or "real", and its bounds')

@@ -337,7 +337,7 @@ def test_missing_operands_and_divisors_of_zero_give_missing_values() -> None:
     "text",
     [
         "", "a b", "(a", "a ** b", "f(a)", "a = b",
-        "a if b else c", "__import__('os')", "a\x00", "1e999", "1_0", "a # b", "a[b]", "floor(*a)", "`a", "2j",
+        "a if b else c", "__import__('os')", "a\x00", "1e999", "1_0", "a # b", "a[b]", "floor(*a)", "`a", "2j", r"'\d'",
         "(" * 240,
     ],
 )  # fmt: skip

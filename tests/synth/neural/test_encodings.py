@@ -107,8 +107,8 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         },
     ),
     "many_categories": (
-        {"c": {"kind": "categorical", "categories": list(range(33_000)), "ordered": True}},
-        {"c": np.arange(11_000) * 3},
+        {"c": {"kind": "categorical", "categories": list(range(66_000)), "ordered": True}},
+        {"c": np.arange(11_000) * 6},
     ),
     "to_be_observed": (
         {
