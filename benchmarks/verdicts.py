@@ -26,7 +26,7 @@ from benchmarks.spoiled_tables import TABLES, make
 from evaluate.audit_result import MEASURE as AUDITED
 from evaluate.engine import evaluate_beside
 from evaluate.gate.decision import Finding
-from evaluate.gate.policy import STATEMENT, Policy, load_policy, shipped
+from evaluate.gate.policy import STATEMENT, Policy, load_policy
 from evaluate.gate.policy_checks import BROKEN
 from evaluate.gate.verdict import Verdict, judge_candidate
 from evaluate.metrics import CATALOG
@@ -51,6 +51,8 @@ MOST_DISTINCT = 200
 """Texts of more distinct values are left out: names and identifiers, of which no generator learns anything."""
 MARKS = {"PASS": "P", "FAIL": "F", "INCONCLUSIVE": "?"}
 """Of a verdict, in results: a mark for each policy, in the order of their names."""
+JUDGED = ("internal", "partner", "public")
+"""Policies whose verdicts are kept, in the order of the letters of a cell."""
 ALL_FAIL = "FFF"
 
 
@@ -113,7 +115,7 @@ def _verdicts(path: Path, seed: int, options: argparse.Namespace) -> dict[str, A
         )  # fmt: skip
         self_tests = evaluation.self_tests if self_tests is None else self_tests
         judged = _judged(replace(evaluation, self_tests=self_tests), limit)
-        verdicts = "".join(MARKS[judged[policy].verdict] for policy in shipped())
+        verdicts = "".join(MARKS[judged[policy].verdict] for policy in JUDGED)
         results[name] = {"cpu_s": round(time.process_time() - began, 1), "verdicts": verdicts}
         against = {policy: _against(verdict) for policy, verdict in judged.items() if _unexpected(name, verdict)}
         results[name] |= {"against": against} if against else {}
@@ -127,7 +129,7 @@ def _is_learned(column: pd.Series) -> bool:
 
 
 def _policies() -> list[Policy]:
-    return [load_policy(name) for name in shipped()]
+    return [load_policy(name) for name in JUDGED]
 
 
 def ruled_measures() -> list[str]:
@@ -231,7 +233,7 @@ def holes(tables: Mapping[str, Any]) -> Iterator[str]:
     for case, (must, _) in TABLES.items():
         for table, seeds in tables.items():
             for seed, results in seeds.items():
-                marks = dict(zip(shipped(), results.get(case, {}).get("verdicts", ""), strict=False))
+                marks = dict(zip(JUDGED, results.get(case, {}).get("verdicts", ""), strict=False))
                 if must != "honest" and marks and (marks["partner"] != "F" or marks["internal"] == "P"):
                     shown = ", ".join(f"{policy} {marks[policy]}" for policy in ("internal", "partner"))
                     reasons = (
@@ -260,8 +262,8 @@ def _drawn_verdicts(tables: Mapping[str, Any]) -> Iterator[str]:
 
 def _drawn_ends(tables: Mapping[str, Any]) -> Iterator[str]:
     """A line for each measure: the limits of the policies, and the unfavorable ends of honest rows."""
-    yield f"| measure | {' | '.join(shipped())} | fresh rows, worst | of |"
-    yield f"| --- |{' ---: |' * (len(shipped()) + 1)} --- |"
+    yield f"| measure | {' | '.join(JUDGED)} | fresh rows, worst | of |"
+    yield f"| --- |{' ---: |' * (len(JUDGED) + 1)} --- |"
     limits = [{rule.measure: rule.limit for rule in policy.rules if rule.severity == "fail"} for policy in _policies()]
     for measure, higher in _bound().items():
         ends = sorted(

@@ -90,6 +90,7 @@ class Metric:
     describes: str = ""
     counted: Counted | None = None
     key: bool = False
+    """Whether a comparison of tables on one screen shows it."""
     note: str = ""
     better: str = ""
     above_one: str = ""
@@ -105,6 +106,8 @@ class Metric:
     """What a sample of a large table shows of it (`evaluate.engine.on_samples`)."""
     bounded: bool = False
     """Whether it is a rate or an area of a test of who is in the table, which a privacy claim limits."""
+    may_lack: bool = False
+    """Whether a real table may have nothing that it is about; then nothing can be lost, and no rule on it applies."""
     never_waived: str = ""
     """Why nobody may answer for its FAIL."""
     by: str = ""

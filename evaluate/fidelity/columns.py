@@ -26,7 +26,7 @@ METRICS = (
     Metric("columns.ks", "lower", "KS distance",
            "Largest gap between the two cumulative curves of a numeric column; 0 is the same.", describes=_BEYOND),
     Metric(SHIFT, "lower", "Worst shift of a number", "The largest gap between two cumulative curves beyond that of a "
-           "fresh real sample, and the number or date it belongs to.", counted=COMPARED),
+           "fresh real sample, and the number or date it belongs to.", counted=COMPARED, may_lack=True),
     Metric("columns.wasserstein", "lower", "Wasserstein distance",
            "How far values of a numeric column have moved on average, in its standard deviations.", describes=_BEYOND),
     Metric("columns.chi2", "lower", "Chi-square effect",
@@ -43,7 +43,7 @@ METRICS = (
            "the share of real rows there, in the column where it is largest.", counted=KEPT),
     Metric(descriptives.CATEGORIES, "higher", "Categories kept, worst",
            "Of the categories that one real row in a hundred has, the one whose share has changed the most: 1 is kept, "
-           "0.5 is half or twice the real share, 0 is gone.", counted=KEPT),
+           "0.5 is half or twice the real share, 0 is gone.", counted=KEPT, may_lack=True),
     Metric(descriptives.SPIKES, "higher", "Frequent values kept, worst",
            "In the worst column: the share of rows with a frequent exact value, over that of real rows; 1 is all kept.",
            counted=KEPT),

@@ -40,7 +40,7 @@ METRICS = (
            "is made up.", counted=KEPT),
     Metric(WITHIN, "lower", "Relations within groups, worst", "For the group of rows and the column whose "
            "relations there are furthest off: 0 is as good as real, 1 lost, more is made up, 4 is turned round.",
-           counted=KEPT, better="0 is right; up to 1 is lost, more is made up or turned round"),
+           counted=KEPT, may_lack=True, better="0 is right; up to 1 is lost, more is made up or turned round"),
     Metric("pairs.pearson.mean", "lower", "Correlations, mean error",
            "Mean difference of Pearson's correlation over pairs of numeric columns.", describes=_INSTEAD),
     Metric("pairs.cramers_v.mean", "lower", "Cramer's V, mean error",
@@ -49,7 +49,7 @@ METRICS = (
            "Mean difference of the correlation ratio over mixed pairs of columns.", describes=_INSTEAD),
     Metric(WORST_TRIPLE, "lower", "Worst triple",
            "The largest triple distance beyond that of a fresh real sample, and the columns it belongs to.",
-           counted=COMPARED, key=True, by="fidelity.triples"),
+           counted=COMPARED, key=True, may_lack=True, by="fidelity.triples"),
 )  # fmt: skip
 
 N_WORST, N_DRAWN = 10, 3  # Pairs or triples that a figure lists, and pairs whose cells it draws

@@ -28,7 +28,7 @@ METRICS = (
     Metric(KEPT, "higher", "Relation kept", "Share of synthetic rows that keep what holds between columns in all real "
            "rows, or nearly all.", counted=SYNTHETIC),
     Metric(LOST, "lower", "Worst relation lost", "Share of fresh real rows that keep a relation between columns minus "
-           "that of synthetic rows, for the relation where this is most.", counted=COMPARED, key=True),
+           "that of synthetic rows, for the relation where this is most.", counted=COMPARED, key=True, may_lack=True),
 )  # fmt: skip
 
 MAX_SEARCHED = 10_000  # Training rows that relations are found in, at most

@@ -259,9 +259,11 @@ class Distance:
     bound: float = 1.0  # the most that it comes to
 
     @classmethod
-    def between(cls, distance: Callable[[Any, Any], np.ndarray], sides: Sequence[Any], n: int) -> Self:
+    def between(
+        cls, distance: Callable[[Any, Any], np.ndarray], sides: Sequence[Any], n: int, bound: float = 1.0
+    ) -> Self:  # fmt: skip
         """By the distance of two sides on each replicate, of the four that `Samples.all` has: train is the first."""
-        return cls(np.array([distance(sides[0], other) for other in sides[1:]]), n)
+        return cls(np.array([distance(sides[0], other) for other in sides[1:]]), n, bound=bound)
 
     def plain(self, measure: str, *, subject: tuple[str, ...] = (), note: str = "") -> Estimate:
         return self._estimate(
@@ -293,8 +295,10 @@ class Distance:
         return Estimate(measure, value, self.n, "lower", subject, low, high, fresh, shuffled, note)
 
 
-def worst(measure: str, replicates: np.ndarray, n: int, names: Sequence[tuple[str, ...]]) -> Estimate:
+def worst(
+    measure: str, replicates: np.ndarray, n: int, names: Sequence[tuple[str, ...]], bound: float = 1.0
+) -> Estimate:  # fmt: skip
     """The largest excess of many distances, (n_distances, 3, n) replicates; its interval allows for the choice."""
     position = int(np.argmax(replicates[:, SYNTHETIC, 0] - replicates[:, FRESH, 0]))
     note = f"The worst is {' and '.join(map(repr, names[position]))}."
-    return Distance(replicates[position], n).excess(measure, note=note, n_comparisons=len(names))
+    return Distance(replicates[position], n, bound=bound).excess(measure, note=note, n_comparisons=len(names))

@@ -44,12 +44,6 @@ WHERE_THERE = (AUDITED,)
 """Measures of what only some tables have. Their rules apply to every table that makes a claim, audited or not, and to
 every one for which an audit was tried; without either there is nothing to audit, and nothing to break."""
 
-WHERE_ANYTHING_HOLDS = (
-    "relations.lost.worst", "pairs.dependence.within.worst", "triples.tvd.excess.worst",
-    "columns.categories.kept.worst", "columns.ks.excess.worst", "privacy.reconstruction",
-)  # fmt: skip
-"""Measures of what a real table may not have: relations, three columns, frequent categories. Then none can be lost."""
-
 NO_PRIVACY = (
     "The policy has no binding rule on privacy that applies to this table, so that a copy of the training table might "
     "keep it; add one."
@@ -173,7 +167,7 @@ def _applies(candidate: Candidate, rule: Rule, real: RealFacts | None) -> bool:
     if rule.need:
         return bool(getattr(real, rule.need))
     if isinstance(number, Failure) and number.reason == "not applicable":
-        return rule.severity != "warn" and rule.measure not in WHERE_ANYTHING_HOLDS
+        return rule.severity != "warn" and not CATALOG[rule.measure].may_lack
     return candidate.statement is not None or rule.measure not in WHERE_THERE or number is not None
 
 

@@ -25,7 +25,7 @@ from evaluate.tables import MetricResult, Tables
 METRICS = (
     Metric("privacy.reconstruction", "lower", "Reconstructing a record", "How much more of a member's record than of "
            "another person's a forest guesses from the quasi-identifiers, rare values counting more; the worst column.",
-           counted=PEOPLE, attack="always", criteria=("inference",)),
+           counted=PEOPLE, attack="always", criteria=("inference",), may_lack=True),
 )  # fmt: skip
 
 NAME = "privacy.reconstruction"

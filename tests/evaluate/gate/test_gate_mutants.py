@@ -313,7 +313,7 @@ MUTANTS: list[tuple[str, Any, str, str, str, Check]] = [
     ("warnings bind", decision.Finding, "binding", '== "fail"', '!= "none"', WORST),
     ("what was not run is no matter", verdict, "_applies", "return candidate.statement is not None or",
      "return number is not None and", WORST),
-    ("what applies to no table is no matter", verdict, "_applies", "rule.measure not in WHERE_ANYTHING_HOLDS", "False",
+    ("what applies to no table is no matter", verdict, "_applies", "not CATALOG[rule.measure].may_lack", "False",
      WORST),
     ("broken self-tests are no matter", verdict, "judge_candidate", "check.outcome == BROKEN", "False", TESTS),
     ("a self-test is skipped", checks, "checks_of", "(*CASES,", "(*CASES[:-1],", TESTS),
