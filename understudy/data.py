@@ -53,7 +53,7 @@ MOST_ROWS = 1_000_000
 def embedded_table(source: str) -> Path:
     package, _, name = source.partition(":")
     if package != "statsmodels" or not name:
-        raise JobError(f"source={source!r} is not known; write one such as 'statsmodels:fair', or name a file as `path`")
+        raise JobError(f"source={source!r} is not known; write one such as 'statsmodels:fair', or a file as `path`")
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise missing_extra(f"source={source!r}", "demo")
