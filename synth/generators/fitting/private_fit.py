@@ -6,7 +6,6 @@ cells is the only look at a column on its own: cells merged by its noisy mass gi
 one-way measurement, and the decoder of values within a code. All of that is post-processing.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,13 +23,12 @@ from synth.dp.events import (
     GaussianEvent,
     PlannedEvents,
     StabilityEvent,
-    SubsampledGaussianEvent,
     gaussian_of_rho,
 )
 from synth.dp.mechanisms import NoNoise
-from synth.dp.schedule import Plan, Schedule, require_declared, resolve_delta
+from synth.dp.schedule import Plan, Schedule, require_declared
 from synth.dp.statement import PrivacyStatement
-from synth.errors import BudgetError, TableError
+from synth.errors import TableError
 from synth.generators.fitting.training_data import MappedTable, RowsElsewhere, TrainingTable, bound_contributions
 from synth.infer.numeric import frequent_values
 from synth.marginals import Factor, MarkovRandomField, Measurement
@@ -352,7 +350,7 @@ def start(
         events = generator.whole_plan(schema, EXACT_DELTA)(EXACT_RHO)
         budget = Budget(Schedule(tuple(events), EXACT_DELTA), NoNoise())
         return PrivateFit(rows, schema, budget, False, progress, rng)
-    budget = planned_budget(generator, schema, budget, progress)
+    budget = generator.fit_budget(schema, budget, progress)
     table = _training_table(generator, train, schema)
     measured = measure_domain(table, schema, budget)
     return PrivateFit(table.under(measured), measured, budget, True, progress, rng)
@@ -367,39 +365,6 @@ def _training_table(generator: "PrivateGenerator", train: Any, schema: Schema) -
         if mapped is not None:
             return mapped.under(schema)
     return TrainingTable(bound_contributions(Rows.of(train, schema), schema, in_order=generator.in_order))
-
-
-def planned_budget(generator: "PrivateGenerator", schema: Schema, budget: Budget | None, progress: Progress) -> Budget:
-    """The budget of a fit to rows under a schema as they are counted: a new one, or the given one if it is for that."""
-    if budget is None:
-        progress("calibrating the noise", None)
-        return Budget(generator.calibrated(schema))
-    schedule, delta = budget.schedule, resolve_delta(generator.delta, schema)
-    plan = generator.whole_plan(schema, delta)
-    # The total of a plan follows from its first event, whose cost is a fixed share of it.
-    share, first = (events[0].rho if events else None for events in (plan(1.0), schedule.events))
-    expected = plan(first / share) if first and share else ()
-    if (
-        schedule.delta != delta
-        or schedule.epsilon > (generator.epsilon or 0.0)
-        or not expected
-        or len(expected) != len(schedule.events)
-        or not all(map(_costs_alike, expected, schedule.events))
-    ):
-        raise BudgetError(
-            f"the budget is not on the schedule of generator={generator.name!r} under this schema; make it with "
-            "`Budget(generator.schedule(schema))`"
-        )
-    return budget
-
-
-def _costs_alike(planned: Event, event: Event) -> bool:
-    """True if two events read the same at the same cost, but for rounding."""
-    exact = ("mechanism", "what", "count", "sensitivity", "whole", "sampling_rate")
-    if any(getattr(planned, name, None) != getattr(event, name, None) for name in exact):
-        return False
-    costs = [e.noise_multiplier if isinstance(e, SubsampledGaussianEvent) else e.rho for e in (planned, event)]
-    return None not in costs and math.isclose(*costs, rel_tol=1e-9)
 
 
 def known_names(known: Known) -> frozenset[str]:

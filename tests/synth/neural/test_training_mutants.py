@@ -353,6 +353,10 @@ def _unclipped(squared: Tensor, max_grad_norm: float) -> Tensor:
     return torch.where(squared.isfinite(), 1.0, 0.0).double()
 
 
+def _in_single_precision(self: PairCritic, rows: Tensor) -> Tensor:
+    return _pair_norms(self, rows).float()
+
+
 def _infinity_left_in(squared: Tensor, max_grad_norm: float) -> Tensor:
     return torch.where(squared.isfinite(), _factors(squared, max_grad_norm), 1.0)
 
@@ -577,7 +581,7 @@ MUTANTS: Mapping[Check, Sequence[Named]] = {
         ("codes of one column released, too", (PairCritic, "__init__", _pairs_where(torch.le))),
     ],
     rounding_takes_no_unit_beyond_the_bound: [
-        ("norms of pairs in single precision", (PairCritic, "_norms", lambda self, rows: _pair_norms(self, rows).float())),
+        ("norms of pairs in single precision", (PairCritic, "_norms", _in_single_precision)),
         ("no room for rounding", (dp_sgd, "ROOM", 0.0)),
     ],
     the_rows_of_a_unit_are_summed_before_they_are_clipped: [

@@ -119,6 +119,9 @@ class WithHistories(Wrapper):
             train, schema = find_relations(train, schema)
         counted = schema.counted
         if counted is not schema:
+            if self.promises:  # before a row is read
+                self.check(counted)
+                budget = self.fit_budget(counted, budget, progress)
             train = counted_source(train, schema, promises=self.promises, mapped=False)
         if isinstance(self.base, MarginalGenerator):
             model = self._by_counts(self.base, start(self, train, counted, budget, progress, seed))

@@ -19,7 +19,7 @@ from synth.dp.budget import Budget, statement_of
 from synth.dp.schedule import Plan, Schedule, require_declared
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError
-from synth.generators.base import PrivateGenerator
+from synth.generators.base import PrivateGenerator, off_schedule
 from synth.generators.fitting.private_fit import as_it_is
 from synth.generators.models.constraints import affordable, structural_zeros
 from synth.generators.models.fitted import MarginalModel
@@ -97,19 +97,19 @@ class Local(PrivateGenerator):
     def calibrated(self, schema: Schema) -> Schedule:
         return self.survey(schema).schedule
 
+    def fit_budget(self, schema: Schema, budget: Budget | None, progress: Progress) -> Budget:
+        schedule = self.calibrated(schema)
+        if budget is not None and budget.schedule != schedule:
+            raise off_schedule(self.name)
+        return budget or Budget(schedule)
+
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
     ) -> MarginalModel:
         self.check(schema)
         if not self.promises:
             return self._as_it_is(train, schema, progress)
-        survey = self.survey(schema)
-        budget = Budget(survey.schedule) if budget is None else budget
-        if budget.schedule != survey.schedule:
-            raise BudgetError(
-                f"the budget is not on the schedule of generator={self.name!r} under this schema; make it with "
-                "`Budget(generator.schedule(schema))`"
-            )
+        survey, budget = self.survey(schema), self.fit_budget(schema, budget, progress)
         progress("randomizing answers", None)
         return self.of_reports(ReportCounts.of(train, survey, budget), budget.statement(schema), progress)
 

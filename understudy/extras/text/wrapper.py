@@ -15,7 +15,6 @@ from synth.dp.schedule import Plan
 from synth.errors import SchemaError, TableError
 from synth.extras import missing_extra
 from synth.generators.base import Generator, Wrapper, compose, fit_model
-from synth.generators.fitting.private_fit import planned_budget
 from synth.generators.fitting.training_data import bound_contributions
 from synth.generators.models.model import Model
 from synth.generators.neural_generator import sampling_rate
@@ -222,7 +221,7 @@ class WithTexts(Wrapper):
 
         text, paid = training.with_length(self.text, schema, promises=self.promises), None
         if self.promises:
-            budget = planned_budget(self, self.counted(schema), budget, progress)
+            budget = self.fit_budget(self.counted(schema), budget, progress)
             paid = budget.part([event for event in budget.schedule.events if event.what != STEPS])
         public, themes = ((), None) if text.public_text is None else public_texts(text.public_text, self._n_themes)
         # The rows of an entity are chosen once for the models of all columns.
