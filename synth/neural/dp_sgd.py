@@ -247,10 +247,8 @@ class OpacusSums:
             of_units = [of_rows.view(n_units, -1, *of_rows.shape[1:]).sum(1) for of_rows in of_units]
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
-        norms = torch.stack(
-            [torch.linalg.vector_norm(part.flatten(1), dim=1, dtype=torch.float64) for part in of_units]
-        )
-        squared = norms.square().sum(0)
+        norms = [torch.linalg.vector_norm(part.flatten(1), dim=1, dtype=torch.float64) for part in of_units]
+        squared = torch.stack(norms).square().sum(0)
         if self._tally is not None:
             self._tally.see(squared.sqrt(), max_grad_norm)
         factors = clip_factors(squared, _lowered(max_grad_norm, of_units[0]))

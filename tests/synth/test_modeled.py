@@ -13,8 +13,10 @@ import synth
 from synth.declare import assertions
 from synth.domain import Discretizer
 from synth.domain.relations import from_counted, to_counted
+from synth.dp.budget import Budget
 from synth.errors import BudgetError, JobError, SchemaError
 from synth.generators import registry
+from synth.generators.base import compose, fit_model
 from synth.generators.fitting.training_data import TrainingTable, counted_source
 from synth.generators.models.constraints import completed
 from synth.row_order import broken_in
@@ -325,11 +327,11 @@ def test_a_private_fit_is_checked_and_calibrated_before_its_first_row_is_brought
     schema = build_schema(content)
     assert schema.counted is not schema
     with pytest.raises(AssertionError, match="a row was read"):
-        synth.fit(Unread(), schema, "aim", epsilon=1.0)
-    for wrong in ({"delta": 0.01}, {"delta": 1e-300}):
+        fit_model(registry.generator("aim", epsilon=1.0), Unread(), schema)
+    for delta in (0.01, 1e-300):
         with pytest.raises(BudgetError, match="delta"):
-            synth.fit(Unread(), schema, "aim", epsilon=1.0, **wrong)
-    other = registry.generator("aim", epsilon=0.5)
+            fit_model(registry.generator("aim", epsilon=1.0, delta=delta), Unread(), schema)
+    other = compose(registry.generator("aim", epsilon=0.5), schema)
     budget = Budget(other.schedule(schema))  # type: ignore[attr-defined]
     with pytest.raises(BudgetError, match="not on the schedule"):
-        fit_model(registry.generator("aim", epsilon=1.0, n_bins=8, rounds=3), Unread(), schema, budget=budget)
+        fit_model(registry.generator("aim", epsilon=1.0, rounds=3), Unread(), schema, budget=budget)
