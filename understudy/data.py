@@ -169,8 +169,8 @@ def beyond_slots(rows: Rows, schema: Schema) -> Iterator[str]:
     """A warning, without a final stop, where clamped rows have more units than declared.
 
     *Sensitive*: one bit of an exact count, outside any budget. It is still said, on the screen alone, to whoever runs
-    the fit: they hold the rows, and would else sign that there are at most `n_units`. It tells no number of the table's,
-    and goes into no model, statement or result.
+    the fit: they hold the rows, and would else sign that there are at most `n_units`. It tells no number of the
+    table's, and goes into no model, statement or result.
     """
     n_units = len(rows) if schema.entity is None else int(entity_codes(rows, schema).max(initial=-1)) + 1
     if schema.n_units is not None and n_units > schema.n_units:
