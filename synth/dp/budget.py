@@ -117,7 +117,7 @@ class Budget:
         """True if a journal keeps the draws, so that work cut short may go on."""
         return self._journal is not None
 
-    def step(self, event: SubsampledGaussianEvent, n_steps: int, work: Callable[[Steps], str]) -> str:
+    def stretch(self, event: SubsampledGaussianEvent, n_steps: int, work: Callable[[Steps], str]) -> str:
         """The digest of what a stretch of DP-SGD steps left; spends so many of the event's releases."""
         return str(self._charge_then_draw(event, lambda: work(Steps(event, n_steps, self._noise)), n_steps))
 

@@ -18,9 +18,9 @@ from synth import extras
 from synth.dp.budget import Budget
 from synth.dp.events import Event, SubsampledGaussianEvent
 from synth.dp.mechanisms import require_sampler
-from synth.dp.schedule import EPSILON_RANGE, Plan, Schedule, calibrate, resolve_delta
+from synth.dp.schedule import EPSILON_RANGE, EventsOfRho, Schedule, calibrate, resolve_delta
 from synth.errors import BudgetError, JobError, ModelError, SchemaError
-from synth.generators.fitting.private_fit import with_overhead
+from synth.generators.fitting.private_fit import with_schema_events
 from synth.generators.fitting.training_data import counted_source, find_relations
 from synth.generators.models.model import Model
 from synth.progress import Progress, quiet
@@ -168,31 +168,31 @@ class PrivateGenerator(Generator):
     def claimed_delta(self, schema: Schema) -> float:
         return resolve_delta(self.delta, schema)
 
-    def plan(self, schema: Schema) -> Plan:
-        """The generator's own events at a total cost rho, with its stated shares; what every fit reads is added."""
+    def own_events(self, schema: Schema) -> EventsOfRho:
+        """The generator's own events at a cost rho, each at its stated share; what every fit reads is added to them."""
         raise NotImplementedError
 
     def schedule(self, schema: Schema) -> Schedule | None:
         """Everything a fit under this schema will draw, calibrated to epsilon; reads no row."""
         self.check(schema)
-        return None if self.epsilon is None else self.calibrated(self.counted(schema))
+        return None if self.epsilon is None else self.counted_schedule(self.counted(schema))
 
-    def calibrated(self, schema: Schema) -> Schedule:
-        """The schedule of a generator with an epsilon, for rows of a schema as they are counted."""
+    def counted_schedule(self, schema: Schema) -> Schedule:
+        """What `schedule` gives, for a schema that is in counted form already, and checked."""
         assert self.epsilon is not None
         delta = resolve_delta(self.delta, schema)
-        return calibrate(self.whole_plan(schema, delta), self.epsilon, delta)
+        return calibrate(self.all_events(schema, delta), self.epsilon, delta)
 
     def fit_budget(self, schema: Schema, budget: Budget | None, progress: Progress) -> Budget:
         """The budget of a fit to rows of a schema as they are counted: a new one, or the one that comes if it is so."""
         if budget is None:
             progress("calibrating the noise", None)
-            return Budget(self.calibrated(schema))
+            return Budget(self.counted_schedule(schema))
         schedule, delta = budget.schedule, resolve_delta(self.delta, schema)
-        plan = self.whole_plan(schema, delta)
-        # The total of a plan follows from its first event, whose cost is a fixed share of it.
-        share, first = (events[0].rho if events else None for events in (plan(1.0), schedule.events))
-        expected = plan(first / share) if first and share else ()
+        events_of = self.all_events(schema, delta)
+        # The total follows from the first event, whose cost is a fixed share of it.
+        share, first = (events[0].rho if events else None for events in (events_of(1.0), schedule.events))
+        expected = events_of(first / share) if first and share else ()
         if (
             schedule.delta != delta
             or schedule.epsilon > (self.epsilon or 0.0)
@@ -203,9 +203,9 @@ class PrivateGenerator(Generator):
             raise off_schedule(self.name)
         return budget
 
-    def whole_plan(self, schema: Schema, delta: float) -> Plan:
-        """The plan of a fit: the generator's own events, and what the schema makes necessary."""
-        return with_overhead(self.plan(schema), schema, delta)
+    def all_events(self, schema: Schema, delta: float) -> EventsOfRho:
+        """All events of a fit at a total cost rho: those that the schema makes necessary, and the generator's own."""
+        return with_schema_events(self.own_events(schema), schema, delta)
 
 
 def off_schedule(name: str) -> BudgetError:
@@ -320,9 +320,9 @@ class Wrapper(PrivateGenerator):
         chosen = self.chosen(schema)
         return super().schedule(schema) if chosen == self else chosen.schedule(schema)  # type: ignore[attr-defined]
 
-    def whole_plan(self, schema: Schema, delta: float) -> Plan:
+    def all_events(self, schema: Schema, delta: float) -> EventsOfRho:
         assert isinstance(self.base, PrivateGenerator)
-        return self.base.whole_plan(schema, delta)
+        return self.base.all_events(schema, delta)
 
     def parameters(self) -> dict[str, Any]:
         own = super().parameters()

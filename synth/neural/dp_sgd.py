@@ -107,15 +107,15 @@ class Clipping:
 
 
 def noisy_mean(
-    steps: StepRelease, n_units: int, clipping: Clipping, clipped_sum: Callable[[NDArray[np.int64]], Tensor]
+    steps: StepRelease, n_real_units: int, clipping: Clipping, clipped_sum: Callable[[NDArray[np.int64]], Tensor]
 ) -> Tensor:
     """One step's gradient: a Poisson sample's clipped sum with noise, by the expected batch; shape (d,), float64.
 
     An empty sample takes its passes, of padding, and its noise like any other.
-    `n_units`: *Sensitive*. Units in the table.
+    `n_real_units`: *Sensitive*. Units in the table: not the declared number, nor the estimated one of the divisor.
     `clipped_sum`: *Sensitive*. The sum over at most `pass_units` units, shape (d,), float64.
     """
-    sampled, size = steps.sample(n_units), clipping.pass_units
+    sampled, size = steps.sample(n_real_units), clipping.pass_units
     n_padded = max(len(sampled), clipping.n_passes * size)
     total = sum(clipped_sum(sampled[start : start + size]) for start in range(0, n_padded, size))
     noisy = steps.release(total.cpu().numpy(), clipping.max_grad_norm)

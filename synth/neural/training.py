@@ -341,7 +341,7 @@ def train_privately(
     for begun in range(0, event.count, stretch):
         target = min(begun + stretch, event.count)
         before = run.reached
-        run.confirm(target, budget.step(event, target - begun, partial(run.reach, target)))
+        run.confirm(target, budget.stretch(event, target - begun, partial(run.reach, target)))
         course.progress(f"step {target:,} of {event.count:,}", target / event.count)
         if course.folder is not None and run.reached > before:
             course.folder.note({

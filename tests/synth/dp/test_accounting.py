@@ -32,7 +32,7 @@ from synth.dp.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
-    PlannedEvents,
+    NamedEvents,
     RandomizedResponseEvent,
     SelectionEvent,
     StabilityEvent,
@@ -238,7 +238,7 @@ def one_count(rho: float) -> list[Event]:
 
 
 @dataclass(frozen=True)
-class Planned(PlannedEvents):
+class Planned(NamedEvents):
     event: GaussianEvent
 
 

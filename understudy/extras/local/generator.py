@@ -16,7 +16,7 @@ from pydantic import Field
 
 from synth.domain import Discretizer
 from synth.dp.budget import Budget, statement_of
-from synth.dp.schedule import Plan, Schedule, require_declared
+from synth.dp.schedule import EventsOfRho, Schedule, require_declared
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError
 from synth.generators.base import PrivateGenerator, off_schedule
@@ -89,16 +89,16 @@ class Local(PrivateGenerator):
             schema, self.epsilon, pairs=self.pairs, n_bins=self.n_bins, n_answers=self.answers, allows_no_answer=True
         )
 
-    def plan(self, schema: Schema) -> Plan:
+    def own_events(self, schema: Schema) -> EventsOfRho:
         """The answers of one respondent, whatever rho: epsilon alone sets their randomness."""
         event = self.survey(schema).event
         return lambda rho: [event]
 
-    def calibrated(self, schema: Schema) -> Schedule:
+    def counted_schedule(self, schema: Schema) -> Schedule:
         return self.survey(schema).schedule
 
     def fit_budget(self, schema: Schema, budget: Budget | None, progress: Progress) -> Budget:
-        schedule = self.calibrated(schema)
+        schedule = self.counted_schedule(schema)
         if budget is not None and budget.schedule != schedule:
             raise off_schedule(self.name)
         return budget or Budget(schedule)

@@ -43,7 +43,7 @@ from synth.dp.events import Event, GaussianEvent, SubsampledGaussianEvent
 from synth.dp.mechanisms import SystemNoise
 from synth.errors import BudgetError
 from synth.generators.fitting.private_fit import COLUMNS, SIZES
-from synth.generators.fitting.training_data import PrivateRows, TrainingTable, bound_contributions, counted_rows
+from synth.generators.fitting.training_data import TrainingTable, bound_contributions, counted_rows
 from synth.generators.neural_generator import PrivateNetwork
 from synth.neural.encoding import BinnedEncoding
 from synth.output import read_state, whole_file
@@ -255,16 +255,16 @@ class SiteTraining:
 
         self.before_draws()
         self.answers.keep(ROUND, asked, np.zeros(0, dtype=np.int64))
-        self.budget.step(event, n_steps, work)
+        self.budget.stretch(event, n_steps, work)
         if not np.isfinite(moved[0]).all():
             raise SitesError("a site's numbers are no longer finite, so that it has no answer; lower learning_rate")
         self.answers.keep(ROUND, asked, np.rint(np.clip(moved[0], -MOST, MOST) * UNIT).astype(np.int64))
         return self.answers.kept[ROUND][1]
 
     def _network(self, plain: str, expected_batch: float) -> Any:
-        from synth.neural.training import device_of
+        from synth.neural.training import UnitIndex, device_of
 
-        (generator, event), schema = trained(self.inputs), self.inputs.counted
+        (generator, _), schema = trained(self.inputs), self.inputs.counted
         try:
             encoding = BinnedEncoding(Discretizer.from_plain(json.loads(plain), schema))
         except (ValueError, TypeError, KeyError, OverflowError):
@@ -272,10 +272,8 @@ class SiteTraining:
         columns, even = self.rows.columns(self.answers.folder), [np.ones(n) for n in encoding.layout.sizes]
         encoded = encoding.apply(columns, np.random.default_rng(0))
         entities = None if schema.entity is None else self.rows.entities()
-        k = schema.max_rows_per_unit
-        rows = PrivateRows(encoded, encoding.layout, columns.disk, entities, k, even, 0.0, event, self.budget)
-        device = device_of(generator.device)
-        return generator.training(rows.units(), rows.layout, even, expected_batch, device)
+        units = UnitIndex.of(encoded, entities, schema.max_rows_per_unit)
+        return generator.training(units, encoding.layout, even, expected_batch, device_of(generator.device))
 
 
 def trained(inputs: SitesInputs) -> tuple[PrivateNetwork, SubsampledGaussianEvent]:
