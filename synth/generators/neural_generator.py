@@ -176,7 +176,7 @@ class PrivateNetwork(NetworkGenerator, PrivateGenerator):
         budget: Budget | None = None,
         place: Path | None = None,
     ) -> NeuralModel:
-        fit = start(self, train, schema, budget, progress, seed)
+        fit = start(self, train, schema, budget, progress)  # a seed of the user's reaches nothing of a private fit
         shares, n_rows = fit.entity_shares()
         events = fit.scheduled_events(self.own_events(fit.schema))
         discretizer, one_way = fit.columns(events.columns, Merging(self.n_bins, spikes_apart=True))

@@ -20,7 +20,7 @@ from synth.domain import Discretizer
 from synth.domain.discretizer import OTHER, Attribute, regroup
 from synth.dp.budget import Budget
 from synth.dp.events import NamedEvents
-from synth.dp.schedule import Plan, approximate_rho, resolve_delta
+from synth.dp.schedule import EventsOfRho, approximate_rho, resolve_delta
 from synth.errors import TableError, TableNote
 from synth.generators import registry
 from synth.generators.base import Generator, Wrapper, unwrapped
@@ -109,7 +109,7 @@ class WithHistories(Wrapper):
             named(first((1 - LATER_SHARE) * rho), FIRST_ROWS), named(later(LATER_SHARE * rho), LATER_ROWS)
         )
 
-    def all_events(self, schema: Schema, delta: float) -> Plan:
+    def all_events(self, schema: Schema, delta: float) -> EventsOfRho:
         return with_schema_events(self.own_events(schema), schema, delta, sizes=False)
 
     def _layout(self, schema: Schema, longest: int) -> HistoryLayout:

@@ -255,7 +255,7 @@ def fit_network(
     from torch import from_numpy
 
     from synth.neural.encoding import Encoded
-    from synth.neural.training import CheckpointFolder, Course, UnitIndex, device_of, save_checkpoint, seeded, take_up
+    from synth.neural.training import CheckpointFolder, Course, UnitIndex, device_of, seeded, take_up
 
     inputs, (generator, event) = sums.inputs, trained(sums.inputs)
     fit = start(generator, RemoteRows(inputs.counted), inputs.counted, budget, progress)
@@ -277,7 +277,7 @@ def fit_network(
             progress(f"round {number + 1:,} of {n_rounds:,}", number / n_rounds)
             if folder is not None and at is not None:  # asked again after a new start, the round is the same one
                 (folder / DROPPED).write_text(json.dumps(sorted(budget.dropped)), encoding="utf-8")
-                save_checkpoint(training, number, course.digest, at)
+                at.save(training, number, course.digest)
             n_steps, weights = steps_of(inputs, number), training.weights
             body = weights.cpu().numpy().astype("<f4").tobytes()
             digest = hashlib.sha256(body).hexdigest()

@@ -43,7 +43,7 @@ from synth.dp.events import Event, GaussianEvent, SubsampledGaussianEvent
 from synth.dp.mechanisms import SystemNoise
 from synth.errors import BudgetError
 from synth.generators.fitting.private_fit import COLUMNS, SIZES
-from synth.generators.fitting.training_data import TrainingTable, bound_contributions, counted_rows
+from synth.generators.fitting.training_data import PrivateRows, TrainingTable, bound_contributions, counted_rows
 from synth.generators.neural_generator import PrivateNetwork
 from synth.neural.encoding import BinnedEncoding
 from synth.output import read_state, whole_file
@@ -262,9 +262,9 @@ class SiteTraining:
         return self.answers.kept[ROUND][1]
 
     def _network(self, plain: str, expected_batch: float) -> Any:
-        from synth.neural.training import UnitIndex, device_of
+        from synth.neural.training import device_of
 
-        (generator, _), schema = trained(self.inputs), self.inputs.counted
+        (generator, event), schema = trained(self.inputs), self.inputs.counted
         try:
             encoding = BinnedEncoding(Discretizer.from_plain(json.loads(plain), schema))
         except (ValueError, TypeError, KeyError, OverflowError):
@@ -272,8 +272,10 @@ class SiteTraining:
         columns, even = self.rows.columns(self.answers.folder), [np.ones(n) for n in encoding.layout.sizes]
         encoded = encoding.apply(columns, np.random.default_rng(0))
         entities = None if schema.entity is None else self.rows.entities()
-        units = UnitIndex.of(encoded, entities, schema.max_rows_per_unit)
-        return generator.training(units, encoding.layout, even, expected_batch, device_of(generator.device))
+        k = schema.max_rows_per_unit
+        rows = PrivateRows(encoded, encoding.layout, entities, k, even, 0.0, event, self.budget)
+        device = device_of(generator.device)
+        return generator.training(rows.units(), rows.layout, even, expected_batch, device)
 
 
 def trained(inputs: SitesInputs) -> tuple[PrivateNetwork, SubsampledGaussianEvent]:
