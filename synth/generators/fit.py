@@ -127,6 +127,8 @@ def _declared(table: Table, n_units: int | None, public: Mapping[str, Any] | Non
             "these a private fit may use; correct what `synth.infer_schema` proposes, and declare it by "
             "`synth.declare_schema`"
         )
+    # Whether values may be missing stays as it was read off, and is shown: were it allowed everywhere, noise on the
+    # counts of missing cells would empty cells, many of a small table, in columns where none is.
     columns = {name: _without_ends(column, n_units) for name, column in proposed.columns.items()}
     for name, values in limits.items():
         column = proposed.columns[name]
