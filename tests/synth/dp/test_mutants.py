@@ -161,7 +161,7 @@ def everything_drawn() -> list[np.ndarray]:
         drawn.extend(part for _ in range(2) for part in (released.sample(200), released.release(np.zeros(n), 1.0)))
         return ""
 
-    purse.step(steps, 2, work)
+    purse.stretch(steps, 2, work)
     return drawn
 
 
