@@ -40,7 +40,7 @@ from synth.domain.discretizer import regroup
 from synth.dp.accounting import epsilon_pld
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, gaussian_of_rho
-from synth.dp.schedule import Plan, Schedule, calibrate, resolve_delta
+from synth.dp.schedule import EventsOfRho, Schedule, calibrate, resolve_delta
 from synth.errors import BudgetError
 from synth.generators.fitting.training_data import bound_contributions
 from synth.progress import Progress, quiet
@@ -281,7 +281,7 @@ def predicts(schema: Schema) -> bool:
     return known is not None and known[0] == "classification"
 
 
-def _plan(schema: Schema) -> Plan:
+def _plan(schema: Schema) -> EventsOfRho:
     """One release of everything but columns, of which there is one for each."""
     counts = {ROWS: 1, COLUMNS: len(schema.learned)}
     counts |= {PAIRS: 1} if len(schema.learned) > 1 else {}

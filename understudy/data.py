@@ -20,6 +20,7 @@ from synth.errors import JobError, TableError, nearest
 from synth.extras import missing_extra
 from synth.generators.models.postprocess import ROWS_A_FILE
 from synth.output import whole_folder
+from synth.row_hash import entity_codes
 from synth.schema import Schema
 from synth.split import split_table
 from synth.table import check_names, conform, read_table, write_table
@@ -162,6 +163,23 @@ def read_rows(
     if tell is not None and outside == "clamp" and (shares := shares_clamped(rows.chunks())):
         tell(clamped(shares))
     return rows
+
+
+def beyond_slots(rows: Rows, schema: Schema) -> Iterator[str]:
+    """A warning, without a final stop, where clamped rows have more units than declared.
+
+    *Sensitive*: one bit of an exact count, outside any budget. It is still said, on the screen alone, to whoever runs
+    the fit: they hold the rows, and would else sign that there are at most `n_units`. It tells no number of the
+    table's, and goes into no model, statement or result.
+    """
+    n_units = len(rows) if schema.entity is None else int(entity_codes(rows, schema).max(initial=-1)) + 1
+    if schema.n_units is not None and n_units > schema.n_units:
+        what = "rows" if schema.entity is None else "entities"
+        yield (
+            f"the table has more {what} than n_units={schema.n_units}: epsilon holds, but the statement's n_units is "
+            "too small, and delta not as far below 1 / units as it should be; declare a larger public number (counted "
+            "outside any guarantee: do not pass this on)"
+        )
 
 
 def read_side(name: str, table: RealTable, schema: Schema, outside: Outside) -> Rows:

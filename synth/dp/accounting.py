@@ -334,12 +334,21 @@ def _loss(event: Event, interval: float, group: int) -> Any:  # noqa: PLR0911 - 
         case GaussianEvent(whole=True):
             return discrete_gaussian_loss(event.sigma, group * int(event.sensitivity), interval)
         case GaussianEvent():
-            return pld.from_gaussian_mechanism(event.sigma, group * event.sensitivity, **grid)
+            return pld.from_gaussian_mechanism(event.sigma, group * event.sensitivity, **grid, **_relation())
         case SubsampledGaussianEvent():
             sigma, rate = event.noise_multiplier, event.sampling_rate
             if group > 1:
                 return sampled_group_loss(sigma, rate, group, interval)
-            return pld.from_gaussian_mechanism(sigma, sampling_prob=rate, **grid)
+            return pld.from_gaussian_mechanism(sigma, sampling_prob=rate, **grid, **_relation())
+
+
+def _relation() -> dict[str, Any]:
+    """The relation of two tables that is claimed, where dp-accounting knows several: a unit is in one, and not in the
+    other. For these mechanisms its `REPLACE_SPECIAL`, an empty slot in place of the unit, gives the same numbers.
+    """
+    from dp_accounting import NeighboringRelation
+
+    return {"neighboring_relation": NeighboringRelation.ADD_OR_REMOVE_ONE}
 
 
 def _selection_grid(epsilon: float, interval: float) -> tuple[np.ndarray, np.ndarray]:
@@ -421,7 +430,7 @@ def _subsampled_rdp(event: SubsampledGaussianEvent, orders: np.ndarray) -> np.nd
     from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
     from dp_accounting.rdp import RdpAccountant
 
-    accountant = RdpAccountant(np.where(orders > _WHOLE_FROM, np.ceil(orders), orders))
+    accountant = RdpAccountant(np.where(orders > _WHOLE_FROM, np.ceil(orders), orders), **_relation())
     step = PoissonSampledDpEvent(event.sampling_rate, GaussianDpEvent(event.noise_multiplier))
     # The library warns of each order at which its series does not converge, and leaves it out, which is sound.
     logger = logging.getLogger("absl")

@@ -25,12 +25,19 @@ from synth.dp.statement import CURATOR, LOCAL, RELATION, REPLACE, LedgerNote, Pr
 from synth.errors import BudgetError
 from synth.schema import Schema
 
+SCHEMA_CAVEAT = (
+    "Everything that the schema says is taken to be public, and epsilon does not cover it: the names, order, kinds and "
+    "dtypes of the columns, bounds, categories, decimals and steps, where values may be missing, how texts and "
+    "identifiers are written, relations between columns, n_units. Whoever declared it asserts that, also of what was "
+    "read off the rows to propose it."
+)
 CAVEATS = (
     "The guarantee is for the rows that were fitted, and for the source table where these were split off by hashes of "
     "units, as jobs do: another split or extract of it is another release of the same table.",
-    "The fit itself refuses no row: it clamps values beyond the declared bounds, treats unknown categories as one, and "
-    "leaves out rows without an entity; a job that refuses a table for its values does so outside this guarantee.",
-    "Everything in the schema (bounds, categories, n_units) is taken to be public: whoever declared it asserts that.",
+    "The mechanisms refuse no row: values beyond the declared bounds are clamped, unknown categories are treated as "
+    "one, and rows without an entity left out. What refuses a table for its values before that does so outside this "
+    'guarantee: understudy fit unless --clamp is set, and a job with outside = "refuse".',
+    SCHEMA_CAVEAT,
     "Checking the table against its schema, evaluating and the internal report read real rows outside this guarantee.",
     "Choosing to publish because exact measures came out well is a release that this guarantee does not cover.",
 )
@@ -41,7 +48,7 @@ LOCAL_CAVEATS = (
     "respondents, on the collector or on the number of reports.",
     "Whoever randomizes rows that were collected before has seen them: the guarantee begins behind the randomization.",
     "Whoever answers anew at a later time loses as much once more.",
-    "Everything in the schema (bounds, categories, n_units) is taken to be public: whoever declared it asserts that.",
+    SCHEMA_CAVEAT,
     "Checking the table against its schema, evaluating and the internal report read real rows outside this guarantee.",
 )
 STEPS_CAVEAT = (
@@ -110,7 +117,7 @@ class Budget:
         """True if a journal keeps the draws, so that work cut short may go on."""
         return self._journal is not None
 
-    def step(self, event: SubsampledGaussianEvent, n_steps: int, work: Callable[[Steps], str]) -> str:
+    def stretch(self, event: SubsampledGaussianEvent, n_steps: int, work: Callable[[Steps], str]) -> str:
         """The digest of what a stretch of DP-SGD steps left; spends so many of the event's releases."""
         return str(self._charge_then_draw(event, lambda: work(Steps(event, n_steps, self._noise)), n_steps))
 

@@ -243,14 +243,14 @@ MECHANISMS: Mapping[str, type[Event]] = {kind.mechanism: kind for kind in get_ar
 """Events by the name of their mechanism, as statements and plans write it."""
 
 
-class PlannedEvents(Sequence[Event]):
-    """Events of a plan, each an attribute. A subclass is a frozen dataclass.
+class NamedEvents(Sequence[Event]):
+    """Events, each an attribute. A subclass is a frozen dataclass.
 
-    A field holds an event, `None`, or a tuple, a mapping or another `PlannedEvents` with more of them. As a sequence,
+    A field holds an event, `None`, or a tuple, a mapping or another `NamedEvents` with more of them. As a sequence,
     it has all of its events, in the order of the fields.
 
     >>> @dataclass(frozen=True)
-    ... class Counts(PlannedEvents):
+    ... class Counts(NamedEvents):
     ...     columns: GaussianEvent
     ...     pairs: tuple[GaussianEvent, ...] = ()
     >>> planned = Counts(GaussianEvent("columns", 1.0), (GaussianEvent("pairs", 1.0),))
@@ -296,7 +296,7 @@ def _taken(part: Any, left: Iterator[Event]) -> Any:
         return {key: _taken(each, left) for key, each in part.items()}
     if isinstance(part, tuple):
         return tuple(_taken(each, left) for each in part)
-    if isinstance(part, PlannedEvents):
+    if isinstance(part, NamedEvents):
         return part.of(islice(left, len(part)))
     event = next(left, None)
     if type(event) is not type(part):

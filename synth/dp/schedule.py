@@ -222,11 +222,11 @@ POWERS = (0.3, 10.0)
 EPSILON_RANGE = (1e-3, 100.0)
 
 
-Plan = Callable[[float], Sequence[Event]]
-"""The events of a fit at a total zCDP cost rho; shares of rho among them are the plan's own, stated ones."""
+EventsOfRho = Callable[[float], Sequence[Event]]
+"""A plan: the events of a fit at a total zCDP cost rho, each at a stated share of it."""
 
 
-def calibrate(plan: Plan, epsilon: float, delta: float) -> Schedule:
+def calibrate(plan: EventsOfRho, epsilon: float, delta: float) -> Schedule:
     """The schedule whose joint epsilon is the target, from below.
 
     >>> from synth.dp.events import gaussian_of_rho

@@ -25,7 +25,7 @@ from synth.dp.events import (
     event_of,
     gaussian_of_rho,
 )
-from synth.dp.schedule import LEAST_DELTA, Plan, Schedule, calibrate
+from synth.dp.schedule import LEAST_DELTA, EventsOfRho, Schedule, calibrate
 from synth.errors import BudgetError, nearest
 from synth.validation import Frozen, NotPlain, plain_json, read_given, read_toml, sentence
 
@@ -198,7 +198,7 @@ def schedule_of(events: tuple[Event, ...], delta: float) -> Schedule:
     return Schedule(events, delta)
 
 
-def _shared(lines: Sequence[PlanEntry], delta: float) -> Plan:
+def _shared(lines: Sequence[PlanEntry], delta: float) -> EventsOfRho:
     """The plan in which every line gets its share of rho."""
     makers = [line.of_share() for line in lines]
     shares = [line.share or 0.0 for line in lines]

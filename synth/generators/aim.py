@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from synth.domain import Discretizer
 from synth.domain.counts import Coarsening
-from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
+from synth.dp.events import GaussianEvent, NamedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.fitting.private_fit import COLUMNS, Known, OneWay, PrivateFit, known_names, start_from
 from synth.generators.fitting.selection import (
@@ -49,7 +49,7 @@ LEAST_ROUNDS, MOST_ROUNDS_A_COLUMN = 3, 4
 
 
 @dataclass(frozen=True)
-class StageEvents(PlannedEvents):
+class StageEvents(NamedEvents):
     """The choices of a stage, `None` where they are free, and the measurement of what they choose."""
 
     choices: SelectionEvent | None
@@ -116,7 +116,7 @@ class Aim(MarginalGenerator):
         """True if choices are made by exact scores, which may be of rows given others."""
         return bool(self.choices == EXPONENTIAL)
 
-    def row_plan(self, schema: Schema, n_known: int = 0) -> Callable[[float], AimEvents]:
+    def row_events(self, schema: Schema, n_known: int = 0) -> Callable[[float], AimEvents]:
         n_columns, k = len(schema.modeled) - n_known, schema.max_rows_per_unit
         if n_columns == 1 and not n_known:
             return lambda rho: AimEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k))

@@ -72,7 +72,7 @@ class Auto(PrivateGenerator):
             (n_columns == 1, alone, "one column is to be learned, so that there are no pairs to measure"),
             (signal < LEAST_SIGNAL, alone, drowned),
             (n_columns < FEW_COLUMNS, few, few_columns),
-            (drawn_given, few, "rows are drawn given others, or beside texts, which a junction tree does exactly"),
+            (drawn_given, few, "rows of an entity are drawn given the one before, which a junction tree does exactly"),
             (self._suits_few_marginals(schema), few, categorical),
             (True, classes, all_pairs),
         )

@@ -5,6 +5,7 @@ that of its option among the parameters of a generator, where it takes one, and 
 fitted to rows under the schema of `inner`, from its own part of the budget.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validat
 
 from synth import extras
 from synth.dp.budget import Budget
+from synth.dp.events import Event, SubsampledGaussianEvent
 from synth.dp.mechanisms import require_sampler
-from synth.dp.schedule import EPSILON_RANGE, Plan, Schedule, calibrate, resolve_delta
-from synth.errors import JobError, ModelError, SchemaError
-from synth.generators.fitting.private_fit import with_overhead
+from synth.dp.schedule import EPSILON_RANGE, EventsOfRho, Schedule, calibrate, resolve_delta
+from synth.errors import BudgetError, JobError, ModelError, SchemaError
+from synth.generators.fitting.private_fit import with_schema_events
 from synth.generators.fitting.training_data import counted_source, find_relations
 from synth.generators.models.model import Model
 from synth.progress import Progress, quiet
@@ -100,18 +102,27 @@ class Generator(BaseModel):
         schema = self.schema_of_fit(schema)
         if not self.promises:
             train, schema = find_relations(train, schema)
+        # The model draws rows one by one under `drawn`. It learns them under the counted form of that (see
+        # `Schema.counted`), which is the same schema unless a column is modeled.
+        drawn = in_rows_alone(schema)
+        counted = drawn.counted
         options: dict[str, Any] = {"seed": seed, "progress": progress}
         if isinstance(self, PrivateGenerator):
+            if self.promises and counted is not drawn:
+                # Rows are read below, to be brought to that form: what would refuse the fit must not come after.
+                self.check(counted)
+                budget = self.fit_budget(counted, budget, progress)
             options["budget"] = budget
         if self.resumes:
             options["place"] = place
-        whole = self._held(schema)
-        if (counted := whole.counted) is whole:
-            return self.fit_rows(train, whole, **options)
-        mapped = self.promises and self.counts_alone
-        rows = counted_source(train, whole, promises=self.promises, mapped=mapped)
+        if counted is drawn:
+            return self.fit_rows(train, drawn, **options)
+        # With a promise, counts may be made where the rows are (Spark, Dask): values that do not fit are clamped there.
+        stay_there = self.promises and self.counts_alone
+        rows = counted_source(train, drawn, promises=self.promises, mapped=stay_there)
         model: Any = self.fit_rows(rows, counted, **options)
-        fitted: Model = replace(model, schema=measured_as(whole, model.schema))
+        # Bounds and categories were measured under the counted form, and go into the schema that rows are drawn under.
+        fitted: Model = replace(model, schema=measured_as(drawn, model.schema))
         return fitted
 
     def schema_of_fit(self, schema: object) -> Schema:
@@ -123,12 +134,8 @@ class Generator(BaseModel):
         return schema
 
     def counted(self, schema: Schema) -> Schema:
-        """The schema of the rows that a fit counts: with what is left of modeled columns."""
-        return self._held(schema).counted
-
-    def _held(self, schema: Schema) -> Schema:
-        """The schema of a model: rows are drawn one by one, and no column is told by the row before."""
-        return in_rows_alone(schema)
+        """The counted form of the schema that a model draws its rows under."""
+        return in_rows_alone(schema).counted
 
     def fit_rows(self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> Model:
         """A model of rows as they are counted; private generators take `budget`, too, and those that resume `place`."""
@@ -161,24 +168,60 @@ class PrivateGenerator(Generator):
     def claimed_delta(self, schema: Schema) -> float:
         return resolve_delta(self.delta, schema)
 
-    def plan(self, schema: Schema) -> Plan:
-        """The generator's own events at a total cost rho, with its stated shares; what every fit reads is added."""
+    def own_events(self, schema: Schema) -> EventsOfRho:
+        """The generator's own events at a cost rho, each at its stated share; what every fit reads is added to them."""
         raise NotImplementedError
 
     def schedule(self, schema: Schema) -> Schedule | None:
         """Everything a fit under this schema will draw, calibrated to epsilon; reads no row."""
         self.check(schema)
-        return None if self.epsilon is None else self.calibrated(self.counted(schema))
+        return None if self.epsilon is None else self.counted_schedule(self.counted(schema))
 
-    def calibrated(self, schema: Schema) -> Schedule:
-        """The schedule of a generator with an epsilon, for rows of a schema as they are counted."""
+    def counted_schedule(self, schema: Schema) -> Schedule:
+        """What `schedule` gives, for a schema that is in counted form already, and checked."""
         assert self.epsilon is not None
         delta = resolve_delta(self.delta, schema)
-        return calibrate(self.whole_plan(schema, delta), self.epsilon, delta)
+        return calibrate(self.all_events(schema, delta), self.epsilon, delta)
 
-    def whole_plan(self, schema: Schema, delta: float) -> Plan:
-        """The plan of a fit: the generator's own events, and what the schema makes necessary."""
-        return with_overhead(self.plan(schema), schema, delta)
+    def fit_budget(self, schema: Schema, budget: Budget | None, progress: Progress) -> Budget:
+        """The budget of a fit to rows of a schema as they are counted: a new one, or the one that comes if it is so."""
+        if budget is None:
+            progress("calibrating the noise", None)
+            return Budget(self.counted_schedule(schema))
+        schedule, delta = budget.schedule, resolve_delta(self.delta, schema)
+        events_of = self.all_events(schema, delta)
+        # The total follows from the first event, whose cost is a fixed share of it.
+        share, first = (events[0].rho if events else None for events in (events_of(1.0), schedule.events))
+        expected = events_of(first / share) if first and share else ()
+        if (
+            schedule.delta != delta
+            or schedule.epsilon > (self.epsilon or 0.0)
+            or not expected
+            or len(expected) != len(schedule.events)
+            or not all(map(_costs_alike, expected, schedule.events))
+        ):
+            raise off_schedule(self.name)
+        return budget
+
+    def all_events(self, schema: Schema, delta: float) -> EventsOfRho:
+        """All events of a fit at a total cost rho: those that the schema makes necessary, and the generator's own."""
+        return with_schema_events(self.own_events(schema), schema, delta)
+
+
+def off_schedule(name: str) -> BudgetError:
+    return BudgetError(
+        f"the budget is not on the schedule of generator={name!r} under this schema; make it with "
+        "`Budget(generator.schedule(schema))`"
+    )
+
+
+def _costs_alike(planned: Event, event: Event) -> bool:
+    """True if two events read the same at the same cost, but for rounding."""
+    exact = ("mechanism", "what", "count", "sensitivity", "whole", "sampling_rate")
+    if any(getattr(planned, name, None) != getattr(event, name, None) for name in exact):
+        return False
+    costs = [e.noise_multiplier if isinstance(e, SubsampledGaussianEvent) else e.rho for e in (planned, event)]
+    return None not in costs and math.isclose(*costs, rel_tol=1e-9)
 
 
 class Wrapper(PrivateGenerator):
@@ -277,9 +320,9 @@ class Wrapper(PrivateGenerator):
         chosen = self.chosen(schema)
         return super().schedule(schema) if chosen == self else chosen.schedule(schema)  # type: ignore[attr-defined]
 
-    def whole_plan(self, schema: Schema, delta: float) -> Plan:
+    def all_events(self, schema: Schema, delta: float) -> EventsOfRho:
         assert isinstance(self.base, PrivateGenerator)
-        return self.base.whole_plan(schema, delta)
+        return self.base.all_events(schema, delta)
 
     def parameters(self) -> dict[str, Any]:
         own = super().parameters()

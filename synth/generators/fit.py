@@ -44,7 +44,8 @@ def fit(
         n_units: with `epsilon` and without a schema: the units there may be at most, a public number.
         public: likewise: limits that everybody may know, a range or a list of categories by column, such as
             `{"age": (0, 120), "sex": ["f", "m"]}`. All other limits of what is learned are measured under the budget.
-            Whoever gives both asserts all that a call without them lists.
+            Whoever gives both asserts all that a call without them lists: kinds, dtypes, decimals, which columns may
+            be missing and how cells are written are read off the rows exactly, and epsilon does not cover them.
         seed: for everything but the noise of a private fit.
         progress: told what is being done; `None`: a bar in a notebook, nothing elsewhere; `synth.quiet`: nothing, nor
             is an inferred schema shown.
@@ -72,7 +73,8 @@ def fit(
         raise JobError("n_units and public are what a private fit asserts, and there is no epsilon; set one")
     if schema is None and chosen.promises:
         schema, asserted = _declared(Table.of(table), n_units, public)
-        show("\n".join(["By n_units and public you assert:", *asserted]))  # also where all else is quiet
+        # Before the fit, and also where all else is quiet: nothing counts as asserted that was not shown.
+        show("\n".join(["By n_units and public you assert, and epsilon does not cover:", *asserted]))
     elif schema is None:
         schema = infer_schema(table)
         if progress is not quiet:
@@ -125,6 +127,8 @@ def _declared(table: Table, n_units: int | None, public: Mapping[str, Any] | Non
             "these a private fit may use; correct what `synth.infer_schema` proposes, and declare it by "
             "`synth.declare_schema`"
         )
+    # Whether values may be missing stays as it was read off, and is shown: were it allowed everywhere, noise on the
+    # counts of missing cells would empty cells, many of a small table, in columns where none is.
     columns = {name: _without_ends(column, n_units) for name, column in proposed.columns.items()}
     for name, values in limits.items():
         column = proposed.columns[name]
@@ -157,8 +161,12 @@ def _declared(table: Table, n_units: int | None, public: Mapping[str, Any] | Non
 
 
 def _without_ends(column: Any, n_units: int | None) -> dict[str, Any]:
-    """The fields of a column; of whole numbers that name rows the length stays, not the least and greatest."""
+    """The fields of a column; of whole numbers that name rows the length stays, not the least and greatest, and of
+    personal data not whether two rows hold the same.
+    """
     content = dict(column)
+    if column.is_personal:
+        content["unique"] = False
     if column.is_identifier and column.bounds is not None:
         room = 10 * n_units if isinstance(n_units, int) else 0  # to draw as many anew
         n_digits = max(len(str(abs(number))) for number in (*column.bounds, room))

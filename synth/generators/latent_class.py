@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from synth.domain import Discretizer
 from synth.domain.counts import MARK, CoarseCounts, Coarsening
-from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
+from synth.dp.events import GaussianEvent, NamedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.fitting.private_fit import COLUMNS, Known, OneWay, PrivateFit
 from synth.generators.fitting.selection import ClassSearch, Weight, check_workload, column_weights
@@ -51,7 +51,7 @@ ZERO_SIGMA, OPEN_SIGMA = 0.05, 1e9
 
 
 @dataclass(frozen=True)
-class ChosenEvents(PlannedEvents):
+class ChosenEvents(NamedEvents):
     choices: SelectionEvent
     marginals: GaussianEvent
 
@@ -92,7 +92,7 @@ class LatentClass(MarginalGenerator):
         super().check(schema)
         check_workload(self.workload, schema)
 
-    def row_plan(self, schema: Schema, n_known: int = 0) -> Callable[[float], LatentClassEvents]:
+    def row_events(self, schema: Schema, n_known: int = 0) -> Callable[[float], LatentClassEvents]:
         n_columns, k = len(schema.modeled), schema.max_rows_per_unit
         if n_columns == 1:
             return lambda rho: LatentClassEvents(gaussian_of_rho(COLUMNS, rho, count=1, sensitivity=k))

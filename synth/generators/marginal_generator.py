@@ -17,8 +17,8 @@ from pydantic import Field, field_validator
 from synth.domain import Discretizer
 from synth.domain.counts import Counts
 from synth.dp.budget import Budget
-from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
-from synth.dp.schedule import Plan
+from synth.dp.events import GaussianEvent, NamedEvents, SelectionEvent, gaussian_of_rho
+from synth.dp.schedule import EventsOfRho
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.private_fit import (
     COLUMNS,
@@ -51,7 +51,7 @@ from synth.schema import Schema
 
 
 @dataclass(frozen=True)
-class MarginalEvents(PlannedEvents):
+class MarginalEvents(NamedEvents):
     """One-way histograms; a subclass adds what else its generator measures."""
 
     columns: GaussianEvent
@@ -74,11 +74,11 @@ class MarginalGenerator(PrivateGenerator):
     counts_alone: ClassVar[bool] = True
     n_bins: int
 
-    def plan(self, schema: Schema) -> Plan:
+    def own_events(self, schema: Schema) -> EventsOfRho:
         """The events of rows."""
-        return self.row_plan(schema)
+        return self.row_events(schema)
 
-    def row_plan(self, schema: Schema, n_known: int = 0) -> Callable[[float], MarginalEvents]:
+    def row_events(self, schema: Schema, n_known: int = 0) -> Callable[[float], MarginalEvents]:
         """One-way histograms first, at their share of the cost, then the generator's other events.
         `n_known`: columns that are known and not counted.
         """
@@ -90,7 +90,7 @@ class MarginalGenerator(PrivateGenerator):
         """A model of the table. `train`: *Sensitive*. Real rows."""
         fit = start(self, train, schema, budget, progress, seed)
         shares, n_rows = fit.entity_shares()
-        model, _ = self.fitted(fit, fit.planned(self.row_plan(fit.schema)))
+        model, _ = self.fitted(fit, fit.scheduled_events(self.row_events(fit.schema)))
         return replace(
             model, statement=fit.statement(), default_rows=n_rows, entity_shares=shares, parameters=self.parameters()
         )
@@ -99,10 +99,10 @@ class MarginalGenerator(PrivateGenerator):
         self, fit: PrivateFit, events: Any, known: KnownColumns | None = None
     ) -> tuple[MarginalModel, OneWay]:  # fmt: skip
         """A model of rows by these events, and the measurements of single columns; known ones are not counted."""
-        counted, factors = fit, tuple[Factor, ...]()
+        fit_of_others, factors = fit, tuple[Factor, ...]()
         if known is not None:
-            counted = replace(fit, train=fit.train.under(known.alone), schema=known.alone)
-        codes, one_way = counted.columns(events.columns, Merging(self.n_bins))
+            fit_of_others = replace(fit, train=fit.train.under(known.alone), schema=known.alone)
+        codes, one_way = fit_of_others.columns(events.columns, Merging(self.n_bins))
         if known is not None:
             codes, factors = known.complete(codes, one_way)
         distribution = self._estimated(fit, events, codes, one_way, factors)
@@ -120,7 +120,7 @@ class Independent(MarginalGenerator):
     name: ClassVar[str] = "independent"
     n_bins: int = Field(default=64, ge=2, le=1000, description="Codes of a number or time, about.")
 
-    def row_plan(self, schema: Schema, n_known: int = 0) -> Callable[[float], MarginalEvents]:
+    def row_events(self, schema: Schema, n_known: int = 0) -> Callable[[float], MarginalEvents]:
         k, n_columns = schema.max_rows_per_unit, len(schema.modeled)
         return lambda rho: MarginalEvents(gaussian_of_rho(COLUMNS, rho, count=n_columns, sensitivity=k))
 
@@ -136,7 +136,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 @dataclass(frozen=True)
-class TreeEvents(PlannedEvents):
+class TreeEvents(NamedEvents):
     """The choices of the tree's pairs, or the noisy pairs that they are made from, and the tree's measurement.
 
     Of the first two one is `None`.
@@ -185,7 +185,7 @@ class Mst(MarginalGenerator):
         """True if choices are made by exact scores, which may be of rows given others."""
         return bool(self.choices == EXPONENTIAL)
 
-    def row_plan(self, schema: Schema, n_known: int = 0) -> Callable[[float], MstEvents]:
+    def row_events(self, schema: Schema, n_known: int = 0) -> Callable[[float], MstEvents]:
         n_columns, k = len(schema.modeled) - n_known, schema.max_rows_per_unit
         n_pairs = n_columns - (n_known == 0)
         if n_pairs == 0:

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from synth.dp.budget import Budget
-from synth.dp.events import GaussianEvent, PlannedEvents, SubsampledGaussianEvent, gaussian_of_rho
+from synth.dp.events import GaussianEvent, NamedEvents, SubsampledGaussianEvent, gaussian_of_rho
 from synth.errors import BudgetError
 from synth.generators.base import Generator, PrivateGenerator
 from synth.generators.fitting.private_fit import COLUMNS, Merging, rows_and_shares, start
-from synth.generators.fitting.training_data import PrivateRows, units_of
+from synth.generators.fitting.training_data import PrivateRows, estimate_units
 from synth.generators.models.fitted import NeuralModel, require_torch
 from synth.neural.encoding import CHUNK_ROWS, BinnedEncoding, Encoded, Layout, ModalEncoding
 from synth.progress import Progress, quiet
@@ -122,7 +122,7 @@ def _digest(rows: NDArray[Any]) -> str:
 
 
 @dataclass(frozen=True)
-class NetworkEvents(PlannedEvents):
+class NetworkEvents(NamedEvents):
     """One-way histograms and the steps of DP-SGD."""
 
     columns: GaussianEvent
@@ -149,7 +149,7 @@ class PrivateNetwork(NetworkGenerator, PrivateGenerator):
             raise ValueError(f"sampling_rate={self.sampling_rate:g} is a probability in (0, 1]; choose one")
         return self
 
-    def plan(self, schema: Schema) -> Callable[[float], NetworkEvents]:
+    def own_events(self, schema: Schema) -> Callable[[float], NetworkEvents]:
         """One-way histograms at their share, and the steps of DP-SGD for about the rest.
 
         A step's own share is worked out as if samples were small and noise large; what is spent is accounted exactly.
@@ -176,9 +176,9 @@ class PrivateNetwork(NetworkGenerator, PrivateGenerator):
         budget: Budget | None = None,
         place: Path | None = None,
     ) -> NeuralModel:
-        fit = start(self, train, schema, budget, progress, seed)
+        fit = start(self, train, schema, budget, progress)  # a seed of the user's reaches nothing of a private fit
         shares, n_rows = fit.entity_shares()
-        events = fit.planned(self.plan(fit.schema))
+        events = fit.scheduled_events(self.own_events(fit.schema))
         discretizer, one_way = fit.columns(events.columns, Merging(self.n_bins, spikes_apart=True))
         encoding = BinnedEncoding(discretizer)
         progress("encoding", None)
@@ -189,7 +189,7 @@ class PrivateNetwork(NetworkGenerator, PrivateGenerator):
             None if fit.schema.entity is None else fit.train.entities(),
             fit.schema.max_rows_per_unit,
             [measurement.values for measurement in one_way],
-            units_of(one_way, shares),
+            estimate_units(one_way, shares),
             events.steps,
             fit.budget,
         )

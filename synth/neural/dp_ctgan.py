@@ -187,13 +187,13 @@ class PairCritic:
         self.tally.see(norms, self._clipping.max_grad_norm)
         factors = (self._clipping.max_grad_norm / norms.clamp_min(1e-12)).clamp_max(1.0)
         k = self._units.max_rows_per_unit
-        if k > 1 or self._clipping.max_grad_norm < 1:
-            rows, factors = rows.double(), factors.double()  # sums of factors round, and would pass the bound a little
-        return self._gradient(rows, factors.repeat_interleave(k)).double() / self._row_norm
+        # In single precision a factor, and sums of factors, would round past the bound. Sums of ones are exact there.
+        rows = rows.double() if k > 1 or self._clipping.max_grad_norm < 1 else rows
+        return self._gradient(rows, factors.repeat_interleave(k).to(rows.dtype)).double() / self._row_norm
 
     def _norms(self, rows: Tensor) -> Tensor:
-        """Of each unit's gradient, shape (n_units,), one row's being 1. `rows`: one-hot, (n_units, k, n_codes)."""
-        agreeing = rows @ rows.mT  # two rows share the pairs of the columns they agree in
+        """Of each unit's gradient, float64, shape (n_units,), one row's being 1. `rows`: one-hot, (n, k, n_codes)."""
+        agreeing = (rows @ rows.mT).double()  # two rows share the pairs of the columns they agree in
         return (agreeing * (agreeing - 1) / 2).sum((1, 2)).sqrt() / self._row_norm
 
     def _gradient(self, rows: Tensor, factors: Tensor) -> Tensor:

@@ -56,6 +56,9 @@ class ClipTally:
         return counts
 
 
+ROOM = 2.0**-21
+"""How far below the bound gradients in single precision are clipped, as a share of it: rounding factors and products
+may add as much to a unit's own gradient. What rounding does to the sum of all units is not in it: statements say so."""
 ROUNDING = 2.0**-22
 """Of the rows' norms together: how much larger the norm of a unit of several rows is taken to be, in quadrature."""
 Losses = Callable[[], Tensor]
@@ -104,15 +107,15 @@ class Clipping:
 
 
 def noisy_mean(
-    steps: StepRelease, n_units: int, clipping: Clipping, clipped_sum: Callable[[NDArray[np.int64]], Tensor]
+    steps: StepRelease, n_real_units: int, clipping: Clipping, clipped_sum: Callable[[NDArray[np.int64]], Tensor]
 ) -> Tensor:
     """One step's gradient: a Poisson sample's clipped sum with noise, by the expected batch; shape (d,), float64.
 
     An empty sample takes its passes, of padding, and its noise like any other.
-    `n_units`: *Sensitive*. Units in the table.
+    `n_real_units`: *Sensitive*. Units in the table: not the declared number, nor the estimated one of the divisor.
     `clipped_sum`: *Sensitive*. The sum over at most `pass_units` units, shape (d,), float64.
     """
-    sampled, size = steps.sample(n_units), clipping.pass_units
+    sampled, size = steps.sample(n_real_units), clipping.pass_units
     n_padded = max(len(sampled), clipping.n_passes * size)
     total = sum(clipped_sum(sampled[start : start + size]) for start in range(0, n_padded, size))
     noisy = steps.release(total.cpu().numpy(), clipping.max_grad_norm)
@@ -130,6 +133,11 @@ def clip_factors(squared_norms: Tensor, max_grad_norm: float) -> Tensor:
     """The factors of each unit's gradient, shape (n_units,) both: 0 where the norm is not finite or far too large."""
     norms = squared_norms.sqrt()
     return torch.where(norms < LARGEST_NORM, (max_grad_norm / norms.clamp_min(1e-12)).clamp_max(1.0), 0.0)
+
+
+def _lowered(max_grad_norm: float, gradients: Tensor) -> float:
+    """The bound that norms in double precision are clipped to, for gradients that are scaled in their own."""
+    return max_grad_norm if gradients.dtype == torch.float64 else (1 - ROOM) * max_grad_norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +198,7 @@ def clipped_sums(
     gradients = torch.autograd.grad(losses.sum(), [record.outputs for record in records])
     layers = [_of_units(record.inputs, gradient, n_units) for record, gradient in zip(records, gradients, strict=True)]
     squared = torch.stack([_squared_norms(inputs, gradient) for inputs, gradient in layers]).sum(0)
-    factors = clip_factors(squared, max_grad_norm)[:, None, None]
+    factors = clip_factors(squared, _lowered(max_grad_norm, layers[0][1]))[:, None, None]
     all_count = bool((factors > 0).all())
     sums = []
     for inputs, gradient in layers:
@@ -213,8 +221,9 @@ def _of_units(inputs: Tensor, gradient: Tensor, n_units: int) -> tuple[Tensor, T
 
 def _squared_norms(inputs: Tensor, gradient: Tensor) -> Tensor:
     """Of each unit's gradient in one layer with a bias, float64, shape (n_units,)."""
-    if inputs.shape[1] == 1:
-        return (gradient.square().sum((1, 2)) * (inputs.square().sum((1, 2)) + 1)).double()
+    if inputs.shape[1] == 1:  # added up in double precision: a norm that is too small would be clipped too little
+        of_output, of_input = (part.double().square().sum((1, 2)) for part in (gradient, inputs))
+        return of_output * (of_input + 1)
     squared = ((gradient @ gradient.mT) * (inputs @ inputs.mT + 1)).sum((1, 2))
     # What rounding may take away where rows cancel: a norm that is too large is clipped too much, which is allowed.
     at_most = (gradient.norm(dim=2) * (inputs.square().sum(2) + 1).sqrt()).sum(1)
@@ -238,11 +247,11 @@ class OpacusSums:
             of_units = [of_rows.view(n_units, -1, *of_rows.shape[1:]).sum(1) for of_rows in of_units]
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
-        norms = torch.stack([torch.linalg.vector_norm(part.flatten(1), dim=1).double() for part in of_units])
-        squared = norms.square().sum(0)
+        norms = [torch.linalg.vector_norm(part.flatten(1), dim=1, dtype=torch.float64) for part in of_units]
+        squared = torch.stack(norms).square().sum(0)
         if self._tally is not None:
             self._tally.see(squared.sqrt(), max_grad_norm)
-        factors = clip_factors(squared, max_grad_norm)
+        factors = clip_factors(squared, _lowered(max_grad_norm, of_units[0]))
         counts = factors > 0
         if not bool(counts.all()):  # 0 times infinity is not 0
             of_units = [torch.where(counts.view(-1, *[1] * (part.ndim - 1)), part, 0.0) for part in of_units]

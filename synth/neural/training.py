@@ -127,15 +127,17 @@ class UnitIndex:
         return len(self.n_rows)
 
     @classmethod
-    def of(cls, encoded: Encoded, entity_ids: NDArray[np.generic] | None = None, max_rows_per_unit: int = 1) -> Self:
+    def of(cls, encoded: Encoded, entities: NDArray[np.int64] | None = None, max_rows_per_unit: int = 1) -> Self:
         """The units of a table.
-        `entity_ids`: *Sensitive*. Whose each row is, shape (n,); rows of nobody are left out. None: each row is a unit.
+        `entities`: *Sensitive*. A number for the entity of each row, shape (n,), as `entity_codes` gives them: rows of
+        nobody, of numbers below 0, are left out. `None`: each row is a unit.
         """
         codes = torch.from_numpy(np.ascontiguousarray(encoded.codes))
-        if entity_ids is None:
+        if entities is None:
             return cls(codes, None, np.broadcast_to(np.int64(1), len(codes)))
-        owner, entities = pd.factorize(entity_ids)
-        sizes = np.bincount(owner[owner >= 0], minlength=len(entities)).astype(np.int64)
+        owner = np.full(len(entities), -1, dtype=np.int64)
+        owner[entities >= 0], units = pd.factorize(entities[entities >= 0])
+        sizes = np.bincount(owner[owner >= 0], minlength=len(units)).astype(np.int64)
         first_row = np.cumsum(sizes) - sizes + np.count_nonzero(owner < 0)
         kept = np.minimum(sizes, max_rows_per_unit)
         return cls(codes, first_row, kept, max_rows_per_unit, np.argsort(owner, kind="stable"))
@@ -339,7 +341,7 @@ def train_privately(
     for begun in range(0, event.count, stretch):
         target = min(begun + stretch, event.count)
         before = run.reached
-        run.confirm(target, budget.step(event, target - begun, partial(run.reach, target)))
+        run.confirm(target, budget.stretch(event, target - begun, partial(run.reach, target)))
         course.progress(f"step {target:,} of {event.count:,}", target / event.count)
         if course.folder is not None and run.reached > before:
             course.folder.note({

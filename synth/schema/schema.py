@@ -275,7 +275,11 @@ class Schema(Frozen):
 
     @property
     def counted(self) -> "Schema":
-        """The schema of what is counted and learned: itself, unless a column is `modeled`."""
+        """The schema of what is counted and learned: itself, unless a column is `modeled`.
+
+        A modeled column is there as what is left of its formula, with columns beside it where that does not say all
+        (`residual_schema`); columns that formulas compute are not there.
+        """
         if not modeled_in(self):
             return self
         if "_counted" not in self.__dict__:

@@ -11,4 +11,4 @@ from tests.understudy.conftest import own_key, table, workspace  # noqa: F401
 def uncalibrated(generator: Any, schema: Schema) -> Schedule:
     """A schedule that a fit takes for its own, below its epsilon: to search for the least noise takes a second."""
     counted, delta = generator.counted(schema), resolve_delta(generator.delta, schema)
-    return Schedule(tuple(generator.whole_plan(counted, delta)(approximate_rho(generator.epsilon, delta) / 8)), delta)
+    return Schedule(tuple(generator.all_events(counted, delta)(approximate_rho(generator.epsilon, delta) / 8)), delta)

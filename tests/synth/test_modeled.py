@@ -13,8 +13,10 @@ import synth
 from synth.declare import assertions
 from synth.domain import Discretizer
 from synth.domain.relations import from_counted, to_counted
-from synth.errors import BudgetError, JobError, SchemaError
+from synth.dp.budget import Budget
+from synth.errors import BudgetError, JobError, SchemaError, TableError
 from synth.generators import registry
+from synth.generators.base import compose, fit_model
 from synth.generators.fitting.training_data import TrainingTable, counted_source
 from synth.generators.models.constraints import completed
 from synth.row_order import broken_in
@@ -299,3 +301,37 @@ def test_a_declared_model_of_a_column_is_written_read_and_asserted() -> None:
     words = dict(assertions(schema))
     assert "it is learned as what is left of admitted + stay" in words["discharged"]
     assert "49 of 'de'" in words["language"]
+
+
+class Unread:
+    """A frame of Arrow that must not be read."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        raise AssertionError("a row was read")
+
+
+@pytest.mark.parametrize("histories", [False, True])
+def test_a_private_fit_is_checked_and_calibrated_before_its_first_row_is_brought_to_counted_form(
+    histories: bool,
+) -> None:
+    content: dict[str, Any] = {
+        "format": 1, "status": "declared", "n_units": 300,
+        "columns": {
+            "day": {"kind": "date", "bounds": DAYS}, "end": {"kind": "date", "bounds": DAYS},
+            "who": {"kind": "identifier", "template": "A##"},
+        },
+    }  # fmt: skip
+    content["columns"]["end"]["modeled"] = {"expression": "day", "unit": "day"}
+    if histories:
+        content |= {"entity": "who", "order": "day", "max_rows_per_unit": 3}
+    schema = build_schema(content)
+    assert schema.counted is not schema
+    with pytest.raises(TableError, match="AssertionError"):  # it was read
+        fit_model(registry.generator("aim", epsilon=1.0), Unread(), schema)
+    for delta in (0.01, 1e-300):
+        with pytest.raises(BudgetError, match="delta"):
+            fit_model(registry.generator("aim", epsilon=1.0, delta=delta), Unread(), schema)
+    other = compose(registry.generator("aim", epsilon=2.0), schema)
+    budget = Budget(other.schedule(schema))  # type: ignore[attr-defined]
+    with pytest.raises(BudgetError, match="not on the schedule"):
+        fit_model(registry.generator("aim", epsilon=1.0), Unread(), schema, budget=budget)

@@ -258,7 +258,7 @@ def of_histories() -> PrivateGenerator:
 def histories_schedule() -> Schedule:
     generator, delta = of_histories(), 1e-6
     assert generator.in_order
-    return Schedule(tuple(generator.whole_plan(HISTORIES, delta)(1.0)), delta)  # some noise: none is drawn
+    return Schedule(tuple(generator.all_events(HISTORIES, delta)(1.0)), delta)  # some noise: none is drawn
 
 
 def measured_alike(size: int | None) -> None:

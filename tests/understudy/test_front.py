@@ -96,7 +96,7 @@ def test_what_a_caller_asserts_is_shown_and_all_other_limits_are_measured(capsys
     frame = DF.assign(income=np.arange(len(DF)) / 8, number=[f"N-{i:05d}" for i in range(len(DF))])
     model = us.fit(frame, "mst", epsilon=1.0, n_units=800, public=PUBLIC, progress=synth.quiet)
     shown = capsys.readouterr().err
-    assert "By n_units and public you assert:" in shown
+    assert "By n_units and public you assert, and epsilon does not cover:" in shown
     assert "income: bounds are not asserted" in shown
     assert "number: the template of these identifiers may have been read off the table" in shown
     assert "age: the bounds may have been read off" not in shown

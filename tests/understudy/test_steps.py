@@ -152,3 +152,18 @@ def test_real_values_outside_the_schema_are_clamped_where_that_is_asked(parts: W
         assert command[0] == "split" or "clamped" in " ".join(clamped.json["warnings"])
     rows = pd.concat([pd.read_csv(folder / "parts" / f"{side}.csv") for side in ("train", "holdout")])
     assert (len(rows), rows["age"].max()) == (300, 90)
+
+
+def test_more_units_than_declared_are_told_to_whoever_clamps_and_to_nobody_else(parts: Workspace) -> None:
+    parts.write_schema(n_units=250)
+    fit = ("fit", parts.folder / "train.csv", "--schema", parts.folder / "schema.toml", "--generator", "independent")
+    refused = parts.run(*fit, "--epsilon", 1, "--out", parts.folder / "model")
+    assert refused.exit_code == 2 and "more rows than n_units=250" in refused.stderr
+    told = done(parts.run(*fit, "--epsilon", 1, "--clamp", "--out", parts.folder / "model", "--json"))
+    assert "more rows than n_units=250" in told.stderr and "300" not in told.stderr
+    assert "more rows" not in told.stdout
+    saved = [path.read_bytes() for path in (parts.folder / "model").rglob("*") if path.is_file()]
+    assert saved and not [content for content in saved if b"more rows" in content]
+    parts.write_schema(n_units=300)
+    quiet = done(parts.run(*fit, "--epsilon", 1, "--clamp", "--out", parts.folder / "other"))
+    assert "more rows" not in quiet.stderr

@@ -138,8 +138,8 @@ def fit(
     console.warn(*planned.warnings)
     console.say(*reasons({"": asked}, known))
     with console.stage(f"fit {planned.generator.name}") as progress:
-        model, clamped = carry_out(planned, seed, progress)
-    console.warn(*clamped)
+        model, of_ledger = carry_out(planned, seed, progress, console.warn)
+    console.warn(*of_ledger)
     console.say(*left_out(known))
     statement = model.statement
     noted = releases({planned.generator.name: statement})
@@ -150,7 +150,7 @@ def fit(
     console.result({
         "model": str(out), "generator": planned.generator.name,
         "statement": None if statement is None else statement.to_dict(),
-        "ledger": None if noted is None else asdict(noted), "warnings": [*planned.warnings, *clamped],
+        "ledger": None if noted is None else asdict(noted), "warnings": [*planned.warnings, *of_ledger],
     })  # fmt: skip
     return 0
 

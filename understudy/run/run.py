@@ -6,7 +6,7 @@ the first draw, and saved whole.
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -36,7 +36,7 @@ from understudy.budget import Fund, Payment, Release, RequestsInMemory, ledger_u
 from understudy.bundle.evidence import ALONE, Delivery, Handing, write_evidence
 from understudy.bundle.signing import Signer
 from understudy.console import DONE, VERDICTS, Console
-from understudy.data import RealTable, read_rows
+from understudy.data import RealTable, beyond_slots, read_rows
 from understudy.executor import PROCESSES, checked, counting
 from understudy.job.spec import Tracked
 from understudy.provenance import count_attempt, note_training
@@ -293,8 +293,10 @@ def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keywor
     return SingleFit(chosen, table, schema, schedule, fund, outside, out, training, executor, warnings)
 
 
-def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tuple[str, ...]]:
-    """The saved model, and the ledger's warnings about the table."""
+def carry_out(
+    fit: SingleFit, seed: int, progress: Progress, tell: Callable[[str], None]
+) -> tuple[Model, tuple[str, ...]]:
+    """The saved model, and the ledger's warnings about the table. `tell`: what is for whoever holds the rows alone."""
     kept, name = RequestsInMemory(), fit.generator.name
     releases = {} if fit.schedule is None else {name: Release(fit.schedule, f"a fit by {name}", f"generator={name!r}")}
     payment = Payment(fit.fund, fit.schema, releases, kept)
@@ -302,6 +304,8 @@ def carry_out(fit: SingleFit, seed: int, progress: Progress) -> tuple[Model, tup
         if fit.executor is None:
             fit.out.absolute().parent.mkdir(parents=True, exist_ok=True)
             real: Any = read_rows(fit.table, fit.schema, fit.outside, fit.out.absolute().parent)
+            for sentence in beyond_slots(real, fit.schema) if fit.schedule is not None else ():
+                tell(sentence)
         else:
             # By the names alone: neither a row nor their number is read.
             refuse(of_names(Table.of(fit.table.address).names, fit.schema, extra=False))

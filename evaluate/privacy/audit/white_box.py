@@ -132,7 +132,7 @@ def audit(
     checks.append(of_noise_on_counts(schedule, trials, size_level))
     covered |= set(trials.least)
     # Names need no calibration, which costs more than the checks do.
-    named = [event.what for event in generator.whole_plan(counted, schedule.delta)(1.0)]
+    named = [event.what for event in generator.all_events(counted, schedule.delta)(1.0)]
     if covered.isdisjoint(named):
         raise AuditError("an audit must look at an event of the claim, and it saw none; leave it out for this one")
     result = Audit.of_parts((schedule.epsilon, schedule.delta), parts, confidence)

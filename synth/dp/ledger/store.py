@@ -82,7 +82,7 @@ class LedgerAddress:
     patience_s: float = PATIENCE_S
 
     def __repr__(self) -> str:
-        return f"Address({self.shown})"
+        return f"LedgerAddress({self.shown})"
 
     @property
     def path(self) -> Path | None:
@@ -120,7 +120,7 @@ def parsed(text: str, patience_s: float = PATIENCE_S) -> LedgerAddress:
     """The address that a text names.
 
     >>> parsed("postgresql://ann:secret@db.example/books?password=x")
-    Address(postgresql://db.example/books)
+    LedgerAddress(postgresql://db.example/books)
     """
     if not text.strip() or "\0" in text:
         raise LedgerError(f"the ledger has no name; {FORMS}")

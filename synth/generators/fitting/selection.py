@@ -26,7 +26,7 @@ from pydantic import Field
 from synth.domain import Discretizer
 from synth.domain.counts import MARK, CoarseCounts, Coarsening, CodedTable, Counts, fine
 from synth.dp.budget import Budget
-from synth.dp.events import GaussianEvent, PlannedEvents, SelectionEvent, gaussian_of_rho
+from synth.dp.events import GaussianEvent, NamedEvents, SelectionEvent, gaussian_of_rho
 from synth.errors import JobError, nearest
 from synth.marginals import Clique, Factor, MarkovRandomField, Measurement, estimate, sample
 from synth.marginals.factor import MEAN_ABSOLUTE, shape_of
@@ -129,7 +129,7 @@ def best_of(scores: np.ndarray, event: SelectionEvent | None, budget: Budget, se
 
 
 @dataclass(frozen=True)
-class NoisyPairEvents(PlannedEvents):
+class NoisyPairEvents(NamedEvents):
     """The releases of pairs with a column that matters most, and of all others; `None` where there are no such."""
 
     focused: GaussianEvent | None

@@ -325,13 +325,13 @@ class PrivateRows:
     entities: Counted | None
     max_rows_per_unit: int
     one_way: Sequence[np.ndarray]
-    n_units: float
+    estimated_units: float  # from noisy histograms
     event: SubsampledGaussianEvent
     budget: Budget
 
     @property
     def expected_batch(self) -> float:
-        return self.event.sampling_rate * self.n_units
+        return self.event.sampling_rate * self.estimated_units
 
     def units(self) -> "UnitIndex":
         """*Sensitive*. The rows by unit of privacy."""
@@ -340,7 +340,7 @@ class PrivateRows:
         return UnitIndex.of(self.encoded, self.entities, self.max_rows_per_unit)
 
 
-def units_of(one_way: Sequence[Measurement], shares: Sequence[float] | None) -> float:
+def estimate_units(one_way: Sequence[Measurement], shares: Sequence[float] | None) -> float:
     """About how many units there are, from what was released: rows by the histograms, over rows per unit."""
     rows_per_unit = 1.0 if shares is None else sum(size * share for size, share in enumerate(shares, start=1))
     return max(estimate_total(one_way) / rows_per_unit, 1.0)

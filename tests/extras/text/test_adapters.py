@@ -200,7 +200,7 @@ def test_what_a_private_fit_of_adapters_leaves_is_a_function_of_its_noisy_answer
     odd[TEXT] = [None if rank % 2 else "zebrafish " * (1 + rank) for rank in range(120)]
     left: list[dict[str, Any]] = []
     for rank, table in enumerate((complaints(60, 2), odd, odd.iloc[:0])):
-        budget = Watched(chosen.calibrated(schema))
+        budget = Watched(chosen.counted_schedule(schema))
         model = chosen.fit(table, schema, budget=budget)
         model.save(tmp_path / str(rank))
         files = {path.name: path.read_bytes() for path in (tmp_path / str(rank)).iterdir()}

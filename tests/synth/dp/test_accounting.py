@@ -32,7 +32,7 @@ from synth.dp.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
-    PlannedEvents,
+    NamedEvents,
     RandomizedResponseEvent,
     SelectionEvent,
     StabilityEvent,
@@ -42,7 +42,7 @@ from synth.dp.events import (
 )
 from synth.dp.mechanisms import NoNoise
 from synth.dp.renyi_curve import ORDERS, RdpFilter
-from synth.dp.schedule import GROUPS, LEAST_DELTA, Plan, Schedule, TradeOff, calibrate, resolve_delta, trade_off
+from synth.dp.schedule import GROUPS, LEAST_DELTA, EventsOfRho, Schedule, TradeOff, calibrate, resolve_delta, trade_off
 from synth.errors import BudgetError
 from synth.generators.registry import generator
 from synth.schema import Schema, build_schema
@@ -206,7 +206,7 @@ def test_the_loss_of_a_shift_by_several_sigma_is_bounded_as_its_definition_says(
         assert loss.get_delta_for_epsilon(epsilon) >= delta * (1 - 1e-9)
 
 
-def of_entities(n_columns: int, k: int, rounds: int) -> Plan:
+def of_entities(n_columns: int, k: int, rounds: int) -> EventsOfRho:
     """Histograms, choices and marginals of entities with k rows each."""
 
     def plan(rho: float) -> list[Event]:
@@ -238,7 +238,7 @@ def one_count(rho: float) -> list[Event]:
 
 
 @dataclass(frozen=True)
-class Planned(PlannedEvents):
+class Planned(NamedEvents):
     event: GaussianEvent
 
 

@@ -161,7 +161,7 @@ def everything_drawn() -> list[np.ndarray]:
         drawn.extend(part for _ in range(2) for part in (released.sample(200), released.release(np.zeros(n), 1.0)))
         return ""
 
-    purse.step(steps, 2, work)
+    purse.stretch(steps, 2, work)
     return drawn
 
 
@@ -530,7 +530,7 @@ MUTANTS: Sequence[tuple[str, Plant, Check]] = (
      what_reached_the_sampler_costs_what_is_claimed),
     ("a count that the books forget", (accounting, "_alike", _forgotten_counts),
      forty_releases_cost_what_the_analytic_formula_says),
-    ("sensitivity halved", (registry.generator_class("mst").row_plan, "__globals__", _half_sensitive),
+    ("sensitivity halved", (registry.generator_class("mst").row_events, "__globals__", _half_sensitive),
      what_reached_the_sampler_costs_what_is_claimed),
     ("rows of an entity not bounded", (private_fit, "bound_contributions", lambda train, schema, **_: train),
      one_unit_moves_what_is_read_by_no_more_than_its_rows),

@@ -169,7 +169,7 @@ PLANS = [
 def test_the_events_of_a_plan_cost_the_whole_and_have_names_of_their_own(
     generator: LatentClass, schema: Schema, rho: float
 ) -> None:
-    events = generator.plan(schema)(rho)
+    events = generator.own_events(schema)(rho)
     assert sum(event.rho or 0.0 for event in events) == pytest.approx(rho)
     assert len({event.what for event in events}) == len(events)
     for event in events:

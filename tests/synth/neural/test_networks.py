@@ -212,19 +212,19 @@ def rows_by_unit(units: UnitIndex, *which: int, size: int = 4) -> list[list[int]
     ("entities", "k", "which", "expected"),
     [
         (None, 1, (1, 4), [[1], [4], [], []]),
-        (["b", "a", "b", "c", "a", "b"], 3, (0, 1, 2), [[0, 2, 5], [1, 4], [3], []]),
+        ([1, 0, 1, 2, 0, 1], 3, (0, 1, 2), [[0, 2, 5], [1, 4], [3], []]),
         ([7, 7, 7, 7, 8, 8], 2, (0, 1), [[0, 1], [4, 5], [], []]),  # of more rows than allowed the first stay
-        ([None, "a", None, "b"], 2, (0, 1), [[1], [3], [], []]),  # rows of nobody are left out
+        ([-1, 0, -1, 1], 2, (0, 1), [[1], [3], [], []]),  # rows of nobody are left out, and no unit of their own
         ([], 2, (), [[], [], [], []]),
     ],
 )
 def test_a_batch_has_the_rows_of_its_units_side_by_side_and_a_public_shape(
-    entities: list[Any] | None, k: int, which: tuple[int, ...], expected: list[list[int]]
+    entities: list[int] | None, k: int, which: tuple[int, ...], expected: list[list[int]]
 ) -> None:
     n = 5 if entities is None else len(entities)
     codes = np.arange(n, dtype=np.int32)[:, None]
-    units = UnitIndex.of(encoded(codes), None if entities is None else np.array(entities, dtype=object), k)
-    assert len(units) == (n if entities is None else len({*entities} - {None}))
+    units = UnitIndex.of(encoded(codes), None if entities is None else np.array(entities, dtype=np.int64), k)
+    assert len(units) == (n if entities is None else len({*entities} - {-1}))
     assert rows_by_unit(units, *which) == expected
 
 

@@ -227,9 +227,9 @@ def test_more_steps_than_were_charged_are_not_drawn() -> None:
         with pytest.raises(BudgetError, match="no further step"):
             again()
     budget = Budget(SCHEDULE, InjectedNoise(np.random.default_rng(0)))
-    budget.step(STEPS, 40, lambda _: "")
+    budget.stretch(STEPS, 40, lambda _: "")
     with pytest.raises(BudgetError, match="no further release"):
-        budget.step(STEPS, 6, lambda _: "")
+        budget.stretch(STEPS, 6, lambda _: "")
 
 
 def test_torchs_own_generator_is_left_as_it_was() -> None:

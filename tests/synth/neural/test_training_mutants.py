@@ -3,6 +3,7 @@
 Every check passes on the code as it is. A mutant that survives its check means that the check guards nothing.
 """
 
+import math
 import random
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -148,6 +149,17 @@ def a_unit_moves_the_sum_by_no_more_than_the_bound() -> None:
                 others = sum_of("ctgan", without(table, gone), EVERYONE, max_grad_norm=bound, max_rows=12 * k)
                 moved, norm = np.linalg.norm(whole - others), np.linalg.norm(unit_gradient(table, gone))
                 assert moved == pytest.approx(min(norm, bound), abs=ROUNDING)
+
+
+def rounding_takes_no_unit_beyond_the_bound() -> None:
+    for kind, steepness, allowed in (("ctgan", 1.0, 1e-14), ("tvae", 1.0, 0.0), ("tvae", 1000.0, 0.0)):
+        for k in (1, 3):
+            table, norms = units(k), []
+            for bound in BOUNDS:
+                for unit in range(0, N_UNITS, 3):
+                    total = sum_of(kind, table, [unit], steepness, max_grad_norm=bound)
+                    norms.append(math.sqrt(math.fsum(total**2)) / bound)
+            assert 1 - ROUNDING < max(norms) <= 1 + allowed
 
 
 def the_rows_of_a_unit_are_summed_before_they_are_clipped() -> None:
@@ -339,6 +351,10 @@ def _same_key(self: SystemNoise) -> np.random.Generator:
 
 def _unclipped(squared: Tensor, max_grad_norm: float) -> Tensor:
     return torch.where(squared.isfinite(), 1.0, 0.0).double()
+
+
+def _in_single_precision(self: PairCritic, rows: Tensor) -> Tensor:
+    return _pair_norms(self, rows).float()
 
 
 def _infinity_left_in(squared: Tensor, max_grad_norm: float) -> Tensor:
@@ -563,6 +579,10 @@ MUTANTS: Mapping[Check, Sequence[Named]] = {
         ("clipping of pairs off", (PairCritic, "_norms", lambda self, rows: torch.zeros(len(rows)))),
         ("the lower triangle released, too", (PairCritic, "__init__", _pairs_where(torch.ne))),
         ("codes of one column released, too", (PairCritic, "__init__", _pairs_where(torch.le))),
+    ],
+    rounding_takes_no_unit_beyond_the_bound: [
+        ("norms of pairs in single precision", (PairCritic, "_norms", _in_single_precision)),
+        ("no room for rounding", (dp_sgd, "ROOM", 0.0)),
     ],
     the_rows_of_a_unit_are_summed_before_they_are_clipped: [
         ("rows of a unit clipped one by one", (dp_sgd, "clipped_sums", _rows_one_by_one)),

@@ -19,12 +19,19 @@ import pandas as pd
 from synth.domain import Discretizer
 from synth.domain.discretizer import OTHER, Attribute, regroup
 from synth.dp.budget import Budget
-from synth.dp.events import PlannedEvents
-from synth.dp.schedule import Plan, approximate_rho, resolve_delta
+from synth.dp.events import NamedEvents
+from synth.dp.schedule import EventsOfRho, approximate_rho, resolve_delta
 from synth.errors import TableError, TableNote
 from synth.generators import registry
 from synth.generators.base import Generator, Wrapper, unwrapped
-from synth.generators.fitting.private_fit import PrivateFit, as_it_is, even_mass_groups, observed, start, with_overhead
+from synth.generators.fitting.private_fit import (
+    PrivateFit,
+    as_it_is,
+    even_mass_groups,
+    observed,
+    start,
+    with_schema_events,
+)
 from synth.generators.fitting.selection import NOISY_PAIRS, ROWS_ALONE
 from synth.generators.fitting.training_data import TrainingTable, by_entity, counted_source, find_relations
 from synth.generators.marginal_generator import MarginalGenerator
@@ -55,11 +62,11 @@ LEAST_ASSOCIATION = 0.1  # Cramer's V of a column and the row before it, below w
 
 
 @dataclass(frozen=True)
-class HistoryEvents(PlannedEvents):
+class HistoryEvents(NamedEvents):
     """The events of both fits; later rows have none where an entity has one row at most."""
 
-    first: PlannedEvents
-    later: PlannedEvents | None
+    first: NamedEvents
+    later: NamedEvents | None
 
 
 class WithHistories(Wrapper):
@@ -91,19 +98,19 @@ class WithHistories(Wrapper):
     def counted(self, schema: Schema) -> Schema:
         return schema.counted
 
-    def plan(self, schema: Schema) -> Callable[[float], HistoryEvents]:
+    def own_events(self, schema: Schema) -> Callable[[float], HistoryEvents]:
         assert isinstance(self.base, MarginalGenerator)
         layout = self._layout(schema, schema.max_rows_per_unit if self.promises else max(schema.max_rows_per_unit, 2))
-        first = self.base.row_plan(layout.first_rows)
+        first = self.base.row_events(layout.first_rows)
         if layout.longest == 1:
             return lambda rho: HistoryEvents(named(first(rho), FIRST_ROWS), None)
-        later = self.base.row_plan(layout.later_rows, len(layout.known))
+        later = self.base.row_events(layout.later_rows, len(layout.known))
         return lambda rho: HistoryEvents(
             named(first((1 - LATER_SHARE) * rho), FIRST_ROWS), named(later(LATER_SHARE * rho), LATER_ROWS)
         )
 
-    def whole_plan(self, schema: Schema, delta: float) -> Plan:
-        return with_overhead(self.plan(schema), schema, delta, sizes=False)
+    def all_events(self, schema: Schema, delta: float) -> EventsOfRho:
+        return with_schema_events(self.own_events(schema), schema, delta, sizes=False)
 
     def _layout(self, schema: Schema, longest: int) -> HistoryLayout:
         by_counts = isinstance(self.base, MarginalGenerator)
@@ -119,6 +126,9 @@ class WithHistories(Wrapper):
             train, schema = find_relations(train, schema)
         counted = schema.counted
         if counted is not schema:
+            if self.promises:  # before a row is read
+                self.check(counted)
+                budget = self.fit_budget(counted, budget, progress)
             train = counted_source(train, schema, promises=self.promises, mapped=False)
         if isinstance(self.base, MarginalGenerator):
             model = self._by_counts(self.base, start(self, train, counted, budget, progress, seed))
@@ -131,7 +141,7 @@ class WithHistories(Wrapper):
         longest = fit.schema.max_rows_per_unit if fit.promises else len(fit.train.rows_per_entity())
         layout = self._layout(fit.schema, longest)
         first_rows, later_rows = taken_apart(fit.train, layout, checked=not fit.promises)
-        events: HistoryEvents = fit.planned(self.plan(fit.schema))
+        events: HistoryEvents = fit.scheduled_events(self.own_events(fit.schema))
         first, one_way = base.fitted(replace(fit, train=first_rows, schema=layout.first_rows), events.first)
         shares = length_shares(first.discretizer, one_way, layout)
         n_rows = estimate_total(one_way) * float(np.average(np.arange(1, len(shares) + 1), weights=shares))
@@ -264,7 +274,7 @@ def tells_pairs(schema: Schema, generator: Generator) -> bool:
     return schema.n_units / noise >= LEAST_SIGNAL
 
 
-def named(events: PlannedEvents, rows: str) -> PlannedEvents:
+def named(events: NamedEvents, rows: str) -> NamedEvents:
     return events.of([replace(event, what=f"{event.what}, {rows}") for event in events])
 
 

@@ -16,10 +16,10 @@ from pydantic import Field
 
 from synth.domain import Discretizer
 from synth.dp.budget import Budget, statement_of
-from synth.dp.schedule import Plan, Schedule, require_declared
+from synth.dp.schedule import EventsOfRho, Schedule, require_declared
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError
-from synth.generators.base import PrivateGenerator
+from synth.generators.base import PrivateGenerator, off_schedule
 from synth.generators.fitting.private_fit import as_it_is
 from synth.generators.models.constraints import affordable, structural_zeros
 from synth.generators.models.fitted import MarginalModel
@@ -89,13 +89,19 @@ class Local(PrivateGenerator):
             schema, self.epsilon, pairs=self.pairs, n_bins=self.n_bins, n_answers=self.answers, allows_no_answer=True
         )
 
-    def plan(self, schema: Schema) -> Plan:
+    def own_events(self, schema: Schema) -> EventsOfRho:
         """The answers of one respondent, whatever rho: epsilon alone sets their randomness."""
         event = self.survey(schema).event
         return lambda rho: [event]
 
-    def calibrated(self, schema: Schema) -> Schedule:
+    def counted_schedule(self, schema: Schema) -> Schedule:
         return self.survey(schema).schedule
+
+    def fit_budget(self, schema: Schema, budget: Budget | None, progress: Progress) -> Budget:
+        schedule = self.counted_schedule(schema)
+        if budget is not None and budget.schedule != schedule:
+            raise off_schedule(self.name)
+        return budget or Budget(schedule)
 
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, budget: Budget | None = None
@@ -103,13 +109,7 @@ class Local(PrivateGenerator):
         self.check(schema)
         if not self.promises:
             return self._as_it_is(train, schema, progress)
-        survey = self.survey(schema)
-        budget = Budget(survey.schedule) if budget is None else budget
-        if budget.schedule != survey.schedule:
-            raise BudgetError(
-                f"the budget is not on the schedule of generator={self.name!r} under this schema; make it with "
-                "`Budget(generator.schedule(schema))`"
-            )
+        survey, budget = self.survey(schema), self.fit_budget(schema, budget, progress)
         progress("randomizing answers", None)
         return self.of_reports(ReportCounts.of(train, survey, budget), budget.statement(schema), progress)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from synth.dp.budget import Budget
-from synth.dp.events import GaussianEvent, PlannedEvents, ceil_sqrt, gaussian_of_rho
+from synth.dp.events import GaussianEvent, NamedEvents, ceil_sqrt, gaussian_of_rho
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.private_fit import COLUMNS, Merging, PrivateFit, start
 from synth.generators.models.fitted import NeuralModel, require_torch
@@ -38,7 +38,7 @@ MOST_TEACHERS = 20_000  # teachers at most, where their number is not set
 
 
 @dataclass(frozen=True)
-class PateGanEvents(PlannedEvents):
+class PateGanEvents(NamedEvents):
     columns: GaussianEvent
     votes: GaussianEvent
 
@@ -77,7 +77,7 @@ class PateGan(PrivateGenerator):
         behind = "PATE-GAN is behind aim: TSTR .738 against .862 on HMEQ at epsilon 1, at 3 to 9 times the CPU"
         return (*super().cautions(schema), behind)
 
-    def plan(self, schema: Schema) -> Callable[[float], PateGanEvents]:
+    def own_events(self, schema: Schema) -> Callable[[float], PateGanEvents]:
         """One-way histograms at their share, and the rounds of votes for the rest.
 
         A round releases `labels_per_round` counts, and a unit moves each by 1: together by the root of their number.
@@ -98,7 +98,7 @@ class PateGan(PrivateGenerator):
     ) -> NeuralModel:
         fit = start(self, train, schema, budget, progress, seed)
         shares, n_rows = fit.entity_shares()
-        events = fit.planned(self.plan(fit.schema))
+        events = fit.scheduled_events(self.own_events(fit.schema))
         discretizer, one_way = fit.columns(events.columns, Merging(self.n_bins, spikes_apart=True))
         encoding = BinnedEncoding(discretizer)
         network = self._network(fit, encoding, [measurement.values for measurement in one_way], events.votes)

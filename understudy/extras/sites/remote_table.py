@@ -26,7 +26,7 @@ from synth.dp.schedule import Schedule
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BadInput, BudgetError, ModelError, TableError
 from synth.generators.fitting.private_fit import Merging, start
-from synth.generators.fitting.training_data import RowsElsewhere, units_of
+from synth.generators.fitting.training_data import RowsElsewhere, estimate_units
 from synth.generators.models.fitted import NeuralModel
 from synth.neural.encoding import BinnedEncoding
 from synth.output import read_state
@@ -259,12 +259,12 @@ def fit_network(
 
     inputs, (generator, event) = sums.inputs, trained(sums.inputs)
     fit = start(generator, RemoteRows(inputs.counted), inputs.counted, budget, progress)
-    events = fit.planned(generator.plan(inputs.counted))
+    events = fit.scheduled_events(generator.own_events(inputs.counted))
     shares, n_rows = fit.entity_shares()
     discretizer, measured = fit.columns(events.columns, Merging(generator.n_bins, spikes_apart=True))
     one_way, encoding, plain = [each.values for each in measured], BinnedEncoding(discretizer), discretizer.to_plain()
     device, layout = device_of(generator.device), encoding.layout
-    expected = event.sampling_rate * units_of(measured, shares)
+    expected = event.sampling_rate * estimate_units(measured, shares)
     known = json.dumps([inputs.digest, [counts.tolist() for counts in one_way]])
     at = None if folder is None else CheckpointFolder(folder)
     course = Course(generator.name, hashlib.sha256(known.encode()).hexdigest(), at, progress)

@@ -255,7 +255,7 @@ class SiteTraining:
 
         self.before_draws()
         self.answers.keep(ROUND, asked, np.zeros(0, dtype=np.int64))
-        self.budget.step(event, n_steps, work)
+        self.budget.stretch(event, n_steps, work)
         if not np.isfinite(moved[0]).all():
             raise SitesError("a site's numbers are no longer finite, so that it has no answer; lower learning_rate")
         self.answers.keep(ROUND, asked, np.rint(np.clip(moved[0], -MOST, MOST) * UNIT).astype(np.int64))

@@ -264,7 +264,7 @@ class TextFit:
             training.train(learning, text.epochs, course)
             return
         event = self.budget.schedule.required(STEPS, SubsampledGaussianEvent)
-        owners = np.arange(len(real)) if schema.entity is None else real[schema.entity].to_numpy()
+        owners = np.arange(len(real)) if schema.entity is None else pd.factorize(real[schema.entity])[0]
         owned, n_texts = np.concatenate([owners] * len(schema.texts)), schema.max_rows_per_unit * len(schema.texts)
         units = UnitIndex.of(Encoded(sequences, np.zeros((len(sequences), 0), dtype=np.float32)), owned, n_texts)
         expected = event.sampling_rate * require_declared(schema)

@@ -11,11 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from synth.dp.budget import Budget
 from synth.dp.events import Event, SubsampledGaussianEvent
-from synth.dp.schedule import Plan
+from synth.dp.schedule import EventsOfRho
 from synth.errors import SchemaError, TableError
 from synth.extras import missing_extra
 from synth.generators.base import Generator, Wrapper, compose, fit_model
-from synth.generators.fitting.private_fit import planned_budget
 from synth.generators.fitting.training_data import bound_contributions
 from synth.generators.models.model import Model
 from synth.generators.neural_generator import sampling_rate
@@ -191,12 +190,12 @@ class WithTexts(Wrapper):
         has_gaps = any(schema.columns[name].missing for name in schema.texts)
         return (*((THEMES,) if self._n_themes else ()), *((GAPS,) if has_gaps else ()))
 
-    def whole_plan(self, schema: Schema, delta: float) -> Plan:
+    def all_events(self, schema: Schema, delta: float) -> EventsOfRho:
         """The plan of the rows with their share of rho, then the steps on texts with theirs.
 
         A step's own share is worked out as if samples were small and noise large; what is spent is accounted exactly.
         """
-        of_rows, text = super().whole_plan(schema, delta), self.text
+        of_rows, text = super().all_events(schema, delta), self.text
         if text.steps == 0:
             return of_rows
         rate = sampling_rate("text.sampling_rate", text.sampling_rate, schema, USUAL_RATE, EXPECTED_BATCH)
@@ -222,7 +221,7 @@ class WithTexts(Wrapper):
 
         text, paid = training.with_length(self.text, schema, promises=self.promises), None
         if self.promises:
-            budget = planned_budget(self, self.counted(schema), budget, progress)
+            budget = self.fit_budget(self.counted(schema), budget, progress)
             paid = budget.part([event for event in budget.schedule.events if event.what != STEPS])
         public, themes = ((), None) if text.public_text is None else public_texts(text.public_text, self._n_themes)
         # The rows of an entity are chosen once for the models of all columns.
