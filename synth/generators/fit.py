@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from synth.declare import assertions, declare_schema, measurable, unconfirmed
@@ -92,7 +93,7 @@ def _check(real: Any, schema: Any, generator: Any, seed: Any) -> None:
     if isinstance(real, Schema | Generator) or (isinstance(real, str) and real in names()):
         kind, meant = ("generator's name", repr(real)) if isinstance(real, str) else (type(real).__name__, "...")
         raise JobError(f"real is a {kind}, and the table comes first: fit(real, {meant})")
-    if str(generator).endswith(".toml"):
+    if isinstance(generator, str | Path) and str(generator).endswith(".toml"):
         raise JobError(f"{generator!r} is a file; read a schema by `synth.read_schema`")
     for name, value, kinds, remedy in (
         ("schema", schema, Schema, "pass what synth.infer_schema or read_schema gives, or leave it out"),
