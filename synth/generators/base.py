@@ -104,7 +104,7 @@ class Generator(BaseModel):
             train, schema = find_relations(train, schema)
         # The model draws rows one by one under `drawn`. It learns them under the counted form of that (see
         # `Schema.counted`), which is the same schema unless a column is modeled.
-        drawn = in_rows_alone(schema)
+        drawn = self.drawn_schema(schema)
         counted = drawn.counted
         options: dict[str, Any] = {"seed": seed, "progress": progress}
         if isinstance(self, PrivateGenerator):
@@ -135,7 +135,11 @@ class Generator(BaseModel):
 
     def counted(self, schema: Schema) -> Schema:
         """The counted form of the schema that a model draws its rows under."""
-        return in_rows_alone(schema).counted
+        return self.drawn_schema(schema).counted
+
+    def drawn_schema(self, schema: Schema) -> Schema:
+        """The schema that a model draws its rows under: one by one, so that no column is told by the row before."""
+        return in_rows_alone(schema)
 
     def fit_rows(self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> Model:
         """A model of rows as they are counted; private generators take `budget`, too, and those that resume `place`."""

@@ -234,9 +234,9 @@ class Trees(AutoregressiveGenerator):
     def model_class(cls) -> type[TreesModel]:
         return TreesModel
 
-    def _held(self, schema: Schema) -> Schema:
+    def drawn_schema(self, schema: Schema) -> Schema:
         """The schema as of any generator, but for numbers that repeat another now and then: a mixture learns that."""
-        whole = super()._held(schema)
+        whole = super().drawn_schema(schema)
         values = {
             name: c.model_copy(update={"modeled": None}) for name, c in whole.columns.items() if _repeats(name, whole)
         }
