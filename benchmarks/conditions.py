@@ -31,7 +31,7 @@ import synth
 from benchmarks.runs import about, keep, read_kept
 from benchmarks.scoring import Scorer
 from synth.errors import JobError
-from synth.generators.models.known_rows import GIVEN
+from synth.generators.models.given import GIVEN
 from synth.schema import Schema
 from synth.split import Split
 from synth.table import conform

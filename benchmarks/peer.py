@@ -23,7 +23,7 @@ from benchmarks.adult_table import Adult, Codes
 from benchmarks.evaluation import held_to
 from benchmarks.runs import NOT_INSTALLED
 from synth.schema import Schema
-from synth.schema.kinds.moments import DAY, MICROSECONDS
+from synth.schema.kinds.dates import DAY, MICROSECONDS
 from synth.table import conform
 from synth.table.conforming import shown_column
 

@@ -29,7 +29,7 @@ from evaluate.tables import MetricResult, Tables
 from evaluate.text import listed
 from synth.row_hash import drawn_order
 from synth.schema import Schema
-from synth.schema.kinds.moments import DAY
+from synth.schema.kinds.dates import DAY
 from synth.split import row_keys
 
 AUC, EXCESS, REPEATS = "joint.c2st.auc", "joint.c2st.excess", "joint.repeats.excess"

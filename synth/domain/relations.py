@@ -17,8 +17,8 @@ from synth.constraints.kinds import numbers_of
 from synth.domain import grid
 from synth.schema import Schema
 from synth.schema.kinds import Column
+from synth.schema.kinds.dates import DAY
 from synth.schema.kinds.modeled import Modeled
-from synth.schema.kinds.moments import DAY
 from synth.schema.residual_schema import ALONE, CLOCK, MONDAY, OF_EXPRESSION, WEEKDAY, beside, modeled_in, usual_word
 
 NOISE = 1e-9  # relative difference that is an artifact of floating point

@@ -18,7 +18,7 @@ from synth.infer.personal import named_personal
 from synth.infer.times import read_times
 from synth.schema.kinds.base import Part
 from synth.schema.kinds.number_format import GROUPS, NumberFormat, Section
-from synth.table.cast import pieces_of
+from synth.table.typed_cells import pieces_of
 
 _ONE = re.compile(
     r"([^\d.,#;]*?)([.,]?\d(?:[\d.,'’ \u00a0\u202f]*\d)?)([^\d#;]*|\s?[^\W\d]+[23])", re.ASCII

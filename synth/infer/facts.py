@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from synth.table.cast import as_objects, dtype_of, is_text, to_objects, typed_cells, unlike
 from synth.table.table import as_raw
+from synth.table.typed_cells import as_objects, dtype_of, is_text, to_objects, typed_cells, unlike
 
 Form = Literal["integer", "real", "boolean", "time", "text", "mixed"]
 

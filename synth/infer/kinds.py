@@ -36,7 +36,7 @@ from synth.schema.kinds import (
     TextColumn,
 )
 from synth.schema.kinds.number import INT64
-from synth.table.cast import as_objects, cell_text
+from synth.table.typed_cells import as_objects, cell_text
 from synth.validation import is_plain
 
 MISSING_TEXTS = frozenset({

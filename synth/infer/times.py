@@ -16,12 +16,12 @@ from synth.errors import TableError
 from synth.infer import numeric
 from synth.infer.facts import ColumnFacts
 from synth.schema.kinds import ClockColumn, Column, DateColumn, DatetimeColumn, DurationColumn
-from synth.schema.kinds.moments import DAY, EPOCH, MICROSECONDS, every_of, write_as
+from synth.schema.kinds.dates import DAY, EPOCH, MICROSECONDS, every_of, write_as
 from synth.schema.kinds.spans import SpanColumn
 from synth.table import datetime_codec
-from synth.table.cast import as_objects, cast
 from synth.table.decode import Fault
 from synth.table.table import as_series
+from synth.table.typed_cells import as_objects, cast
 
 T = TypeVar("T")
 

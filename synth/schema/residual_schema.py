@@ -15,8 +15,8 @@ from synth.constraints import Formula, Inequality
 from synth.constraints.expression import UNITS, limits
 from synth.constraints.kinds import check_operands, numbers_of
 from synth.schema.kinds import CategoricalColumn, IntegerColumn, RealColumn
+from synth.schema.kinds.dates import DAY
 from synth.schema.kinds.modeled import Modeled
-from synth.schema.kinds.moments import DAY
 from synth.validation import refuse
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from synth.errors import TableError, nearest
 from synth.schema import Schema
 from synth.schema.kinds import Column
 from synth.table import datetime_codec
-from synth.table.cast import as_objects, cast, dtype_of, is_null
 from synth.table.decode import CLAMPED_BITS, Fault, faults_in, rounded, words
 from synth.table.table import Chunk, Table, as_series, names_at_fault
+from synth.table.typed_cells import as_objects, cast, dtype_of, is_null
 
 Outside = Literal["refuse", "clamp"]
 

@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from synth.errors import MissingExtra, PlaceError, TableError, UnderstudyError, raise_alone
-from synth.table.cast import as_objects
 from synth.table.files import Files
 from synth.table.text_files import ROWS, Batch, in_batches
+from synth.table.typed_cells import as_objects
 from synth.validation import ESCAPES, MARKS, split_address
 
 FILE_SCHEMES = ("duckdb", "sqlite")  # databases that are a file

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from synth.schema.kinds import Column
-from synth.schema.kinds.moments import filled, is_bare_number, read_as, write_as
+from synth.schema.kinds.dates import filled, is_bare_number, read_as, write_as
 from synth.table.decode import Fault
 
 ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)

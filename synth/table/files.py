@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from synth.errors import TableError
 from synth.table import binary_files, text_files
-from synth.table.cast import as_objects
 from synth.table.text_files import IN_PARTS, Batch, SizeLimits
+from synth.table.typed_cells import as_objects
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet", ".feather", ".arrow", ".xlsx")
 WRITTEN = (".csv", ".csv.gz", ".parquet")  # suffixes of the files that are written

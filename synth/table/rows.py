@@ -11,11 +11,11 @@ import pandas as pd
 import pyarrow as pa
 
 from synth.schema import Schema
-from synth.table.cast import as_one, fitting
 from synth.table.conforming import Outside, matching, refuse, violation_of, violations_of
 from synth.table.decode import GUESSED, Fault, faults_in
 from synth.table.spool import Spool
 from synth.table.table import Chunk
+from synth.table.typed_cells import as_one, fitting
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,10 +18,10 @@ import pyarrow as pa
 from synth.errors import TableError, TableNote, UnderstudyError, raise_alone
 from synth.schema import Schema
 from synth.schema.kinds import Column
-from synth.table.cast import as_frame_column, as_objects, as_one, cast, fitting, pieces_of
 from synth.table.databases import open_database, parse_address
 from synth.table.files import Part, open_files
 from synth.table.text_files import IN_PARTS, ROWS, Batch, SizeLimits, in_batches
+from synth.table.typed_cells import as_frame_column, as_objects, as_one, cast, fitting, pieces_of
 from synth.validation import is_plain, lacks_scheme
 
 Back = Callable[[pd.DataFrame], Any]

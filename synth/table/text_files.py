@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from synth.errors import TableError
-from synth.table.cast import as_one
+from synth.table.typed_cells import as_one
 from synth.validation import is_plain
 
 MAX_BYTES = 8 << 30  # of any table that is held in memory, uncompressed

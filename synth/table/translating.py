@@ -21,11 +21,11 @@ import pandas as pd
 from synth.schema import Schema
 from synth.schema.kinds import Column
 from synth.table import datetime_codec
-from synth.table.cast import as_frame_column, as_objects, as_one, cast, cell_text, is_number, to_objects
 from synth.table.conforming import of_names, refuse
 from synth.table.decode import NUMBER, UNREADABLE, Fault, bits_of
 from synth.table.table import Chunk, Table, as_raw
 from synth.table.text_files import Batch
+from synth.table.typed_cells import as_frame_column, as_objects, as_one, cast, cell_text, is_number, to_objects
 
 Translations = Mapping[str, Mapping[str, int]]
 """For each column with any, the number of translated cells by the kind of what was other about them."""

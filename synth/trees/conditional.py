@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
 from synth.domain.discretizer import MISSING, OTHER, Attribute
-from synth.schema.kinds.moments import DAY
+from synth.schema.kinds.dates import DAY
 from synth.trees.forest import Array, Features, Forest, Growth
 
 NEVER = -1.0  # a feature of what is missing

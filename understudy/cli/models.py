@@ -183,7 +183,7 @@ def sample(
 ) -> int:
     """Sample a synthetic table from a saved model; free of any budget, as often as wanted."""
     from synth.generators.models.constraints import REJECTED, rejections
-    from synth.generators.models.known_rows import GIVEN
+    from synth.generators.models.given import GIVEN
     from synth.generators.models.postprocess import ROWS_A_FILE, write_rows
     from synth.generators.registry import load_model
     from synth.output import check_new_file, whole_file
@@ -355,7 +355,7 @@ def impute(
 ) -> int:
     """Fill in missing cells of a table, each drawn given the cells of its row. What comes out is as sensitive."""
     from synth.errors import JobError
-    from synth.generators.models.known_rows import UNFILLED, with_missing
+    from synth.generators.models.given import UNFILLED, with_missing
     from synth.generators.registry import load_model
     from synth.output import check_new_file, whole_file
     from synth.table import read_table, write_table

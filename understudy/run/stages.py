@@ -1,4 +1,4 @@
-"""The stages of a run, in order: the table of contents of the whole product. `run` and `candidates` call them.
+"""The stages of a run, one function each. `run.run` has their order, and `candidates.finish` that of one candidate.
 
 Two of them are attacks that fit models, and stand at the end, since commands use them without a run. The audit of a
 claim is part of every run that can have it: its trial is one more candidate. Shadow models are many fits, and run only

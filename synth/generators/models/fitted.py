@@ -18,7 +18,7 @@ from synth.domain.discretizer import Attribute, CodedRows, Evidence
 from synth.dp.statement import PrivacyStatement
 from synth.extras import missing_extra
 from synth.generators.models.constraints import structural_zeros
-from synth.generators.models.known_rows import Candidates, accept_by_weight
+from synth.generators.models.given import Candidates, accept_by_weight
 from synth.generators.models.model import Arrays, Content, TableModel, facts_of
 from synth.marginals import LatentClasses, MarkovRandomField, sample, sample_classes
 from synth.marginals.distributions import CLASS_SHARES

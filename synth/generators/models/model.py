@@ -17,7 +17,7 @@ from synth.domain import Discretizer, plain_arrays
 from synth.dp.statement import PrivacyStatement, guarantee_words
 from synth.errors import JobError, ModelError
 from synth.generators.models.constraints import draw_lawful, with_dependents
-from synth.generators.models.known_rows import GIVEN, WAYS, Balance, KnownRows, fill_in, read_given
+from synth.generators.models.given import GIVEN, WAYS, Balance, KnownRows, fill_in, read_given
 from synth.generators.models.postprocess import finish, rows_wanted
 from synth.identifiers import Part
 from synth.output import whole_folder

@@ -30,7 +30,7 @@ from synth.constraints import Unique
 from synth.domain.relations import repeated
 from synth.errors import JobError, ModelError, OutputError
 from synth.generators.models.constraints import REJECTED
-from synth.generators.models.known_rows import GIVEN, WAYS, Balance
+from synth.generators.models.given import GIVEN, WAYS, Balance
 from synth.identifiers import Part
 from synth.output import check_new_folder, is_taken, sync, sync_all, unwritable
 from synth.progress import Progress, quiet

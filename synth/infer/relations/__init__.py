@@ -21,7 +21,7 @@ from synth.infer.facts import facts_of, look
 from synth.infer.numeric import integer, real
 from synth.infer.relations.choice import Choice, Modeling, Representation, left_in, left_over, split
 from synth.infer.relations.formulas import LEAST_EXACT
-from synth.infer.relations.lines import Lines
+from synth.infer.relations.line_columns import Lines
 from synth.infer.relations.orders_and_keys import find_combinations, find_keys, find_orders, percent, usual_categories
 from synth.schema import Schema
 from synth.schema.kinds import IntegerColumn

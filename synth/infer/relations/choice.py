@@ -11,7 +11,7 @@ import numpy as np
 from synth.constraints import Formula
 from synth.constraints.expression import Unit
 from synth.infer.relations.formulas import LEAST_EXACT, Search, copy
-from synth.infer.relations.lines import DAY, MONDAY, WEEK, Candidate, Lines, needed, tolerance
+from synth.infer.relations.line_columns import DAY, MONDAY, WEEK, Candidate, Lines, needed, tolerance
 from synth.infer.relations.orders_and_keys import ENOUGH
 
 BINS, SPIKE, LEAVES = 16, 0.02, 40  # codes of a number, share of a value with a code of its own, leaves of the tree

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from synth.constraints.expression import OF_INTEREST, Unit, written
-from synth.infer.relations.lines import (
+from synth.infer.relations.line_columns import (
     DAY,
     SECONDS,
     Candidate,

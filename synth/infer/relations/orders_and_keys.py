@@ -14,7 +14,7 @@ import pandas as pd
 from synth.constraints import FixedCombinations, Inequality, Unique
 from synth.constraints.expression import written
 from synth.domain.relations import compares_days
-from synth.infer.relations.lines import DAY, Lines, needed
+from synth.infer.relations.line_columns import DAY, Lines, needed
 from synth.schema import Schema
 from synth.schema.kinds.modeled import Modeled
 

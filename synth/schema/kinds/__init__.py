@@ -14,7 +14,7 @@ from pydantic import Field, GetCoreSchemaHandler
 
 from synth.schema.kinds.base import AnyColumn, LineColumn
 from synth.schema.kinds.categorical import BooleanColumn, CategoricalColumn
-from synth.schema.kinds.moments import DateColumn, DatetimeColumn
+from synth.schema.kinds.dates import DateColumn, DatetimeColumn
 from synth.schema.kinds.number import IntegerColumn, RealColumn, WeightColumn
 from synth.schema.kinds.spans import ClockColumn, DurationColumn
 from synth.schema.kinds.unlearned import IdentifierColumn, PersonalColumn, TextColumn

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from synth.schema.kinds.moments import DAY, MICROSECONDS
+from synth.schema.kinds.dates import DAY, MICROSECONDS
 from synth.schema.kinds.number import IntegerColumn
 
 _MICROS = {"d": DAY, "H": MICROSECONDS["h"], "I": MICROSECONDS["h"], "M": MICROSECONDS["min"], "S": MICROSECONDS["s"]}

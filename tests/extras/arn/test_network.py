@@ -10,7 +10,7 @@ import torch
 
 from synth.errors import ModelError
 from synth.generators.models.fitted import AutoregressiveModel
-from synth.generators.models.known_rows import GIVEN
+from synth.generators.models.given import GIVEN
 from synth.progress import quiet
 from tests.synth.generators.chain import CHAIN, chain
 from understudy.extras.arn.generator import Arn, ArnDistribution, RankLevels

@@ -15,7 +15,7 @@ from synth.domain.dp_bounds import bounded, histogram, public_edges
 from synth.errors import SchemaError
 from synth.schema import Schema, build_schema
 from synth.schema.kinds import DateColumn, DatetimeColumn, IntegerColumn, LineColumn, RealColumn
-from synth.schema.kinds.moments import DAY
+from synth.schema.kinds.dates import DAY
 
 WIDE = IntegerColumn(bounds=(-(2**63), 2**63 - 1))
 REAL = RealColumn(bounds=(-1e15, 1e15))

@@ -11,7 +11,7 @@ import synth
 from synth.errors import TableError, TableNote
 from synth.generators import registry
 from synth.generators.models.fitted import AutoregressiveModel
-from synth.generators.models.known_rows import GIVEN
+from synth.generators.models.given import GIVEN
 from synth.generators.trees import Trees
 from synth.schema import Schema, build_schema
 from tests.synth.generators.chain import CHAIN, N_CHAIN, chain

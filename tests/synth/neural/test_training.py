@@ -23,7 +23,7 @@ from synth.dp.mechanisms import InjectedNoise, Steps
 from synth.dp.noise_journal import Journal
 from synth.dp.schedule import Schedule
 from synth.errors import BudgetError, JobError, ModelError
-from synth.generators.models.known_rows import Candidates, accept_by_weight
+from synth.generators.models.given import Candidates, accept_by_weight
 from synth.neural import training as loop
 from synth.neural.dp_sgd import ClipTally
 from synth.neural.encoding import Encoded, Layout, Span

@@ -18,7 +18,7 @@ from synth.domain.relations import to_counted
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
 from synth.generators.models.constraints import Keys, completed, uniques, with_dependents
-from synth.generators.models.known_rows import read_given
+from synth.generators.models.given import read_given
 from synth.generators.models.model import ModelDisplay, default_rows_of, entity_shares_of, save_around
 from synth.generators.models.postprocess import check_part, finish_histories, rows_wanted
 from synth.identifiers import Part

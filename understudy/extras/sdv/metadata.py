@@ -16,7 +16,7 @@ from evaluate.text import listed
 from synth.errors import SchemaError, nearest
 from synth.identifiers import ALPHABETS
 from synth.schema import Schema, build_schema
-from synth.schema.kinds.moments import read_as
+from synth.schema.kinds.dates import read_as
 from synth.schema.kinds.number import INT64, WIDEST_REAL
 from synth.validation import Frozen, plain_json, read_given, sentence
 

@@ -13,7 +13,7 @@ from synth.errors import JobError
 from synth.generators import registry
 from synth.generators.latent_class import LatentClass
 from synth.generators.models.fitted import MarginalModel
-from synth.generators.models.known_rows import GIVEN, UNFILLED, WAYS
+from synth.generators.models.given import GIVEN, UNFILLED, WAYS
 from synth.generators.models.model import Model
 from synth.marginals import LatentClasses, sample_classes
 from synth.schema import Schema, build_schema
@@ -425,7 +425,7 @@ def test_more_rows_than_are_in_memory_at_a_time_and_none(
     lawful_model: MarginalModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame, _ = lawful()
-    monkeypatch.setattr("synth.generators.models.known_rows.ROWS_AT_ONCE", 70)
+    monkeypatch.setattr("synth.generators.models.given.ROWS_AT_ONCE", 70)
     filled = lawful_model.impute(frame.head(200).assign(land=None), seed=0)
     assert filled["land"].tolist() == frame["land"].head(200).tolist()
     assert len(lawful_model.impute(frame.head(0), seed=0)) == 0
