@@ -221,7 +221,7 @@ def off_schedule(name: str) -> BudgetError:
 
 def _costs_alike(planned: Event, event: Event) -> bool:
     """True if two events read the same at the same cost, but for rounding."""
-    exact = ("mechanism", "what", "count", "sensitivity", "whole", "sampling_rate")
+    exact = ("mechanism", "what", "count", "sensitivity", "whole", "sampling_rate", "threshold")
     if any(getattr(planned, name, None) != getattr(event, name, None) for name in exact):
         return False
     costs = [e.noise_multiplier if isinstance(e, SubsampledGaussianEvent) else e.rho for e in (planned, event)]

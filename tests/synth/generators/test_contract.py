@@ -5,6 +5,7 @@ import importlib.util
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ import pytest
 from synth import extras
 from synth.dp.accounting import epsilon_pld
 from synth.dp.budget import Budget
-from synth.dp.events import MECHANISMS, Event, GaussianEvent, SelectionEvent, SubsampledGaussianEvent, gaussian_of_rho
+from synth.dp.events import (
+    MECHANISMS,
+    Event,
+    GaussianEvent,
+    SelectionEvent,
+    StabilityEvent,
+    SubsampledGaussianEvent,
+    gaussian_of_rho,
+)
 from synth.dp.mechanisms import InjectedNoise, Noise
 from synth.dp.schedule import Schedule
 from synth.dp.statement import RELATION
@@ -318,6 +327,20 @@ def test_a_budget_on_another_schedule_is_refused_before_anything_is_drawn(
         with pytest.raises(BudgetError, match="not on the schedule"):
             chosen.fit(frame, schema, budget=Budget(schedule, noise))
         assert noise.seen == []
+
+
+def test_a_budget_that_names_categories_from_another_threshold_on_is_refused(frame: pd.DataFrame) -> None:
+    columns = {"job": {"kind": "categorical", "measure": True}, "age": {"kind": "integer", "bounds": [17, 90]}}
+    schema = build_schema({"status": "declared", "n_units": 400, "columns": columns})
+    chosen = registry.generator("independent", epsilon=1.0)
+    assert isinstance(chosen, PrivateGenerator)
+    schedule = chosen.schedule(schema)
+    assert schedule is not None and isinstance(schedule.events[0], StabilityEvent)
+    first, noise = schedule.events[0], Recorder()
+    other = replace(schedule, events=(replace(first, threshold=first.threshold + 1), *schedule.events[1:]))
+    with pytest.raises(BudgetError, match="not on the schedule"):
+        chosen.fit(frame, schema, budget=Budget(other, noise))
+    assert noise.seen == []
 
 
 def visits(k: int) -> tuple[pd.DataFrame, Schema]:
