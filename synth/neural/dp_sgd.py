@@ -142,7 +142,7 @@ def keeps_digits(factors: Tensor) -> bool:
     if torch.is_autocast_enabled(factors.device.type):
         return False
     try:
-        return torch.get_float32_matmul_precision() == "highest"
+        return bool(torch.get_float32_matmul_precision() == "highest")
     except RuntimeError:  # its older and its newer settings contradict each other
         return False
 
