@@ -227,7 +227,7 @@ def _of_units(inputs: Tensor, gradient: Tensor, n_units: int) -> tuple[Tensor, T
     inputs, gradient = (part.reshape(n_units, -1, part.shape[1]) for part in (inputs, gradient))
     if inputs.shape[1] == 1 and keeps_digits(gradient):
         return inputs, gradient
-    # Where rows of opposite sign cancel: in single precision what is left could be above the bound and look like nothing.
+    # Rows of a unit that cancel could leave something above the bound that looks like nothing in single precision.
     return inputs.double(), gradient.double()
 
 
