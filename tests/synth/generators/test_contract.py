@@ -343,6 +343,18 @@ def test_a_budget_that_names_categories_from_another_threshold_on_is_refused(fra
     assert noise.seen == []
 
 
+def test_a_schedule_is_refused_where_the_counted_form_of_its_schema_is() -> None:
+    modeled = {"expression": "day", "unit": "day", "parts": True}
+    day = {"kind": "date", "bounds": ["2020-01-01", "2022-12-31"]}
+    columns = {"day": day, **{f"d{at}": {**day, "modeled": modeled} for at in range(160)}}
+    schema = build_schema({"status": "declared", "n_units": 5000, "columns": columns})
+    chosen = registry.generator("ctgan", epsilon=1.0, steps=5)
+    assert isinstance(chosen, PrivateGenerator)
+    chosen.check(schema)  # a week and a weekday of each are more codes than a date
+    with pytest.raises(BudgetError, match="every pair of codes"):
+        chosen.schedule(schema)
+
+
 def visits(k: int) -> tuple[pd.DataFrame, Schema]:
     """A table of 59 entities with one row and one with 500, of which k count."""
     columns = {

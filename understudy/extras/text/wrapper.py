@@ -222,7 +222,7 @@ class WithTexts(Wrapper):
         text, paid = training.with_length(self.text, schema, promises=self.promises), None
         if self.promises:
             of_rows = self.counted(schema)
-            self.base.check(of_rows)  # the fit of the rows comes after they are read
+            self.check_counted(of_rows)  # the fit of the rows comes after they are read
             budget = self.fit_budget(of_rows, budget, progress)
             paid = budget.part([event for event in budget.schedule.events if event.what != STEPS])
         public, themes = ((), None) if text.public_text is None else public_texts(text.public_text, self._n_themes)
