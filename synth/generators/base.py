@@ -179,7 +179,15 @@ class PrivateGenerator(Generator):
     def schedule(self, schema: Schema) -> Schedule | None:
         """Everything a fit under this schema will draw, calibrated to epsilon; reads no row."""
         self.check(schema)
-        return None if self.epsilon is None else self.counted_schedule(self.counted(schema))
+        if self.epsilon is None:
+            return None
+        counted = self.counted(schema)
+        self.check_counted(counted)
+        return self.counted_schedule(counted)
+
+    def check_counted(self, schema: Schema) -> None:
+        """Refuse what a fit to rows as they are counted refuses: before a ledger pays for it."""
+        self.check(schema)
 
     def counted_schedule(self, schema: Schema) -> Schedule:
         """What `schedule` gives, for a schema that is in counted form already, and checked."""
@@ -221,7 +229,7 @@ def off_schedule(name: str) -> BudgetError:
 
 def _costs_alike(planned: Event, event: Event) -> bool:
     """True if two events read the same at the same cost, but for rounding."""
-    exact = ("mechanism", "what", "count", "sensitivity", "whole", "sampling_rate")
+    exact = ("mechanism", "what", "count", "sensitivity", "whole", "sampling_rate", "threshold")
     if any(getattr(planned, name, None) != getattr(event, name, None) for name in exact):
         return False
     costs = [e.noise_multiplier if isinstance(e, SubsampledGaussianEvent) else e.rho for e in (planned, event)]
@@ -313,6 +321,10 @@ class Wrapper(PrivateGenerator):
         if not self.base.composes:
             raise JobError(f"nothing is learned beside generator={self.name!r}; leave the option for it out")
         self.base.check(self.inner(schema))
+
+    def check_counted(self, schema: Schema) -> None:
+        if isinstance(self.base, PrivateGenerator):
+            self.base.check_counted(schema)
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         return self.base.cautions(self.inner(schema))

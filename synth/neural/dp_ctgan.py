@@ -34,7 +34,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.neural.dp_sgd import Clipping, ClipTally, StepRelease, noisy_mean
+from synth.neural.dp_sgd import Clipping, ClipTally, StepRelease, keeps_digits, noisy_mean
 from synth.neural.encoding import Layout
 from synth.neural.networks import (
     BETAS,
@@ -182,6 +182,7 @@ class PairCritic:
         size = self._clipping.pass_units
         batch = self._units.batch(sampled, size)
         rows = self._spans.one_hot(batch.codes) * batch.mask[:, None]
+        rows = rows if keeps_digits(rows) else rows.double()
         norms = self._norms(rows.view(size, -1, rows.shape[1]))
         self.tally.sampled(len(sampled))
         self.tally.see(norms, self._clipping.max_grad_norm)

@@ -135,6 +135,18 @@ def clip_factors(squared_norms: Tensor, max_grad_norm: float) -> Tensor:
     return torch.where(norms < LARGEST_NORM, (max_grad_norm / norms.clamp_min(1e-12)).clamp_max(1.0), 0.0)
 
 
+def keeps_digits(factors: Tensor) -> bool:
+    """True if products with such factors keep single precision, for which `ROOM` is meant. Whoever calls a fit may have
+    set torch to multiply in TF32 or bfloat16, for the process or for the device.
+    """
+    if torch.is_autocast_enabled(factors.device.type):
+        return False
+    try:
+        return bool(torch.get_float32_matmul_precision() == "highest")
+    except RuntimeError:  # its older and its newer settings contradict each other
+        return False
+
+
 def _lowered(max_grad_norm: float, gradients: Tensor) -> float:
     """The bound that norms in double precision are clipped to, for gradients that are scaled in their own."""
     return max_grad_norm if gradients.dtype == torch.float64 else (1 - ROOM) * max_grad_norm
@@ -213,9 +225,9 @@ def clipped_sums(
 def _of_units(inputs: Tensor, gradient: Tensor, n_units: int) -> tuple[Tensor, Tensor]:
     """A layer's inputs and gradients by its outputs, shape (n_units, k, width)."""
     inputs, gradient = (part.reshape(n_units, -1, part.shape[1]) for part in (inputs, gradient))
-    if inputs.shape[1] == 1:
+    if inputs.shape[1] == 1 and keeps_digits(gradient):
         return inputs, gradient
-    # Rows of opposite sign cancel: in single precision what is left could be above the bound and look like nothing.
+    # Rows of a unit that cancel could leave something above the bound that looks like nothing in single precision.
     return inputs.double(), gradient.double()
 
 
@@ -249,6 +261,8 @@ class OpacusSums:
             parameter.grad = gradient
         norms = [torch.linalg.vector_norm(part.flatten(1), dim=1, dtype=torch.float64) for part in of_units]
         squared = torch.stack(norms).square().sum(0)
+        if not keeps_digits(of_units[0]):
+            of_units = [part.double() for part in of_units]
         if self._tally is not None:
             self._tally.see(squared.sqrt(), max_grad_norm)
         factors = clip_factors(squared, _lowered(max_grad_norm, of_units[0]))

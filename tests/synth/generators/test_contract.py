@@ -5,6 +5,7 @@ import importlib.util
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ import pytest
 from synth import extras
 from synth.dp.accounting import epsilon_pld
 from synth.dp.budget import Budget
-from synth.dp.events import MECHANISMS, Event, GaussianEvent, SelectionEvent, SubsampledGaussianEvent, gaussian_of_rho
+from synth.dp.events import (
+    MECHANISMS,
+    Event,
+    GaussianEvent,
+    SelectionEvent,
+    StabilityEvent,
+    SubsampledGaussianEvent,
+    gaussian_of_rho,
+)
 from synth.dp.mechanisms import InjectedNoise, Noise
 from synth.dp.schedule import Schedule
 from synth.dp.statement import RELATION
@@ -318,6 +327,32 @@ def test_a_budget_on_another_schedule_is_refused_before_anything_is_drawn(
         with pytest.raises(BudgetError, match="not on the schedule"):
             chosen.fit(frame, schema, budget=Budget(schedule, noise))
         assert noise.seen == []
+
+
+def test_a_budget_that_names_categories_from_another_threshold_on_is_refused(frame: pd.DataFrame) -> None:
+    columns = {"job": {"kind": "categorical", "measure": True}, "age": {"kind": "integer", "bounds": [17, 90]}}
+    schema = build_schema({"status": "declared", "n_units": 400, "columns": columns})
+    chosen = registry.generator("independent", epsilon=1.0)
+    assert isinstance(chosen, PrivateGenerator)
+    schedule = chosen.schedule(schema)
+    assert schedule is not None and isinstance(schedule.events[0], StabilityEvent)
+    first, noise = schedule.events[0], Recorder()
+    other = replace(schedule, events=(replace(first, threshold=first.threshold + 1), *schedule.events[1:]))
+    with pytest.raises(BudgetError, match="not on the schedule"):
+        chosen.fit(frame, schema, budget=Budget(other, noise))
+    assert noise.seen == []
+
+
+def test_a_schedule_is_refused_where_the_counted_form_of_its_schema_is() -> None:
+    modeled = {"expression": "day", "unit": "day", "parts": True}
+    day = {"kind": "date", "bounds": ["2020-01-01", "2022-12-31"]}
+    columns = {"day": day, **{f"d{at}": {**day, "modeled": modeled} for at in range(160)}}
+    schema = build_schema({"status": "declared", "n_units": 5000, "columns": columns})
+    chosen = registry.generator("ctgan", epsilon=1.0, steps=5)
+    assert isinstance(chosen, PrivateGenerator)
+    chosen.check(schema)  # a week and a weekday of each are more codes than a date
+    with pytest.raises(BudgetError, match="every pair of codes"):
+        chosen.schedule(schema)
 
 
 def visits(k: int) -> tuple[pd.DataFrame, Schema]:

@@ -172,3 +172,18 @@ def test_tables_of_one_row_and_of_two_are_fitted_and_of_none_refused() -> None:
         assert drawn["amount"].between(0, 40).all()
     with pytest.raises(TableError, match="needs rows"):
         Trees().fit(chain(1).head(0), CHAIN)
+
+
+def test_a_number_that_repeats_another_is_learned_by_its_own_values() -> None:
+    def schema(bounds: list[int]) -> Schema:
+        left = {"expression": "billed", "alone": True, "column": {"kind": "integer", "bounds": bounds}}
+        number = {"kind": "integer", "bounds": [0, 100]}
+        return build_schema({"status": "declared", "columns": {"billed": number, "paid": {**number, "modeled": left}}})
+
+    assert [*Trees().counted(schema([0, 0])).columns] == ["billed", "paid"]
+    assert len(Trees().counted(schema([-5, 5])).columns) == 3  # what is left, and a value alone
+    rng, n = np.random.default_rng(0), 600
+    billed = rng.integers(0, 101, n)
+    paid = np.where(rng.random(n) < 0.3, billed, rng.integers(0, 101, n))
+    model = Trees(**QUICK).fit(pd.DataFrame({"billed": billed, "paid": paid}), schema([0, 0]))
+    assert model.schema.columns["paid"].modeled is None

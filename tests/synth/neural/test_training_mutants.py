@@ -162,6 +162,16 @@ def rounding_takes_no_unit_beyond_the_bound() -> None:
             assert 1 - ROUNDING < max(norms) <= 1 + allowed
 
 
+def products_in_half_precision_take_no_unit_beyond_the_bound() -> None:
+    for kind in KINDS:
+        for bound in BOUNDS:
+            table, norms = units(), []
+            for unit in range(0, N_UNITS, 3):
+                with torch.autocast("cpu", torch.bfloat16):  # as whoever calls a fit may have set it
+                    norms.append(np.linalg.norm(sum_of(kind, table, [unit], 1000.0, max_grad_norm=bound)) / bound)
+            assert max(norms) <= 1 + 1e-14
+
+
 def the_rows_of_a_unit_are_summed_before_they_are_clipped() -> None:
     # Each of two or three equal rows has the same gradient, of norm above the bound.
     codes = units().codes
@@ -583,6 +593,9 @@ MUTANTS: Mapping[Check, Sequence[Named]] = {
     rounding_takes_no_unit_beyond_the_bound: [
         ("norms of pairs in single precision", (PairCritic, "_norms", _in_single_precision)),
         ("no room for rounding", (dp_sgd, "ROOM", 0.0)),
+    ],
+    products_in_half_precision_take_no_unit_beyond_the_bound: [
+        ("factors and products as torch was told", (dp_sgd, "keeps_digits", lambda _: True)),
     ],
     the_rows_of_a_unit_are_summed_before_they_are_clipped: [
         ("rows of a unit clipped one by one", (dp_sgd, "clipped_sums", _rows_one_by_one)),

@@ -95,6 +95,9 @@ class WithHistories(Wrapper):
         kept = tuple(each for each in alone.constraints if not each.looks_back)
         super().check(alone.model_copy(update={"order": None, "constraints": kept}))
 
+    def check_counted(self, schema: Schema) -> None:
+        self.check(schema)
+
     def counted(self, schema: Schema) -> Schema:
         return schema.counted
 

@@ -221,7 +221,9 @@ class WithTexts(Wrapper):
 
         text, paid = training.with_length(self.text, schema, promises=self.promises), None
         if self.promises:
-            budget = self.fit_budget(self.counted(schema), budget, progress)
+            of_rows = self.counted(schema)
+            self.check_counted(of_rows)  # the fit of the rows comes after they are read
+            budget = self.fit_budget(of_rows, budget, progress)
             paid = budget.part([event for event in budget.schedule.events if event.what != STEPS])
         public, themes = ((), None) if text.public_text is None else public_texts(text.public_text, self._n_themes)
         # The rows of an entity are chosen once for the models of all columns.
