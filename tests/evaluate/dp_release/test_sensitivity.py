@@ -132,16 +132,19 @@ def residuals(sides: Split, synthetic: pd.DataFrame, noise: Any, n_times: int) -
     accuracy = right_and_wrong(parts[1], yardstick)
     assert accuracy is not None
     result: list[float] = []
+    n_left_out = 0
     for _ in range(n_times):
         numbers = release_numbers(sides, synthetic, schema, Budget(schedule, noise))
         by = {each.measure: each for each in numbers if each.measure != COLUMN}
         if RIGHT not in by:  # noise that is too loud may leave no held-out row
+            n_left_out += 1
             continue
         n_rows = int(by[N_ROWS].value)
         exact = [len(both), *(half_rows([c], [s], n_rows) for c, s in columns), half_rows(*pairs, n_rows), *accuracy]
         drawn = [d for m in (N_ROWS, COLUMN_MEAN, PAIR_MEAN, RIGHT) for d in by[m].drawn]
         events = [schedule.event(what) for what in (ROWS, *[COLUMNS] * len(KINDS), PAIRS, ACCURACY, ACCURACY)]
         result += [(d - e) / event.sigma for d, e, event in zip(drawn, exact, events, strict=True)]  # type: ignore[union-attr]
+    assert 10 * n_left_out < n_times
     return np.array(result)
 
 
