@@ -10,7 +10,7 @@ Source: Si & Reiter 2013 (latent classes for synthetic tables); the choices are 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from synth.domain import Discretizer
 from synth.domain.counts import MARK, CoarseCounts, Coarsening
+from synth.domain.discretizer import OTHER
 from synth.dp.events import GaussianEvent, NamedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
 from synth.generators.fitting.private_fit import COLUMNS, Known, OneWay, PrivateFit
@@ -32,6 +33,8 @@ from synth.schema.kinds import Column
 
 CHOICES, CHOSEN = "choices of marginals", "marginals that were chosen"
 EXACT_SIGNAL = 10_000.0  # rows in standard deviations of a pair's noise, as a fit without noise takes them
+BINS, BINS_POWER, FEWEST_BINS, MOST_BINS = 4.0, 0.25, 12, 32
+"""Codes of a number are so many times this power of the signal, between these limits."""
 GROUPS, GROUPS_POWER, FEWEST_GROUPS, MOST_GROUPS = 0.57, 0.4, 4, 24
 """Coarse codes of a number are so many times this power of the signal, between these limits."""
 FINER = 3  # factor of the coarse codes of a number whose weight is above 1
@@ -39,11 +42,12 @@ MOST_CATEGORIES = 100  # categories of a column that pairs tell apart; the rares
 MOST_CODES = 2000
 """Codes that all pairs are counted by together: categories are fewer where these are more, down to `FEWEST_GROUPS`."""
 BEYOND_CODES = 2  # codes of a column beside those of its values: `other` and `missing`
-ROUNDS_SIGNAL, ROUNDS_POWER, LEAST_ROUNDS_A_COLUMN, MOST_ROUNDS_A_COLUMN = 300.0, 0.6, 1, 4
+ROUNDS_SIGNAL, ROUNDS_POWER, LEAST_ROUNDS_A_COLUMN, MOST_ROUNDS_A_COLUMN = 25.0, 0.3, 1, 4
 """Marginals that are chosen, for each column: one at this signal, and more by this power of it, between the limits."""
 MOST_POWERS = 24
 """Powers of two by which the weights of two pairs differ at most: accountants hold no noise of any size."""
 N_BATCHES = 3  # marginals are chosen in so many batches; after each the model is fitted anew
+FREQUENT = 2.5  # times the mean mass of a column's codes from which on one stands apart from its neighbors
 FIRST_STEPS, BATCH_STEPS, LAST_STEPS = 100, 30, 150
 """Steps of the estimation before the first choice, after each batch, and after the last one."""
 ZERO_SIGMA, OPEN_SIGMA = 0.05, 1e9
@@ -72,17 +76,19 @@ class LatentClass(MarginalGenerator):
     """
 
     name: ClassVar[str] = "latent_class"
-    n_bins: int = Field(default=24, ge=2, le=1000, description="Codes of a number or time, about.")
+    n_bins: int | None = Field(
+        default=None, ge=2, le=1000, description="Codes of a number or time, about; `None`: by the budget."
+    )
     coarse_codes: int | None = Field(
         default=None, ge=2, le=100, description="Codes of a number in pairs; `None`: by the budget."
     )
     n_classes: int = Field(default=3000, ge=1, le=20_000, description="Classes of the mixture.")
     rounds: int | None = Field(default=None, ge=0, le=1000, description="Marginals to choose; `None`: by the budget.")
     max_cells: int = Field(default=4000, ge=100, description="Cells of one chosen marginal at most.")
-    focus: float = Field(default=3.0, ge=0, le=100, description="How much more the target and sensitive columns weigh.")
+    focus: float = Field(default=1.0, ge=0, le=100, description="How much more the target and sensitive columns weigh.")
     workload: dict[str, Weight] = Field(default={}, description="Weights of columns, beside `focus`; 1 unless named.")
     columns_share: float = Field(default=0.2, gt=0, lt=1, description="Share for columns.")
-    pairs_share: float = Field(default=0.5, gt=0, lt=1, description="Share of the rest for all pairs.")
+    pairs_share: float = Field(default=0.3, gt=0, lt=1, description="Share of the rest for all pairs.")
     choices_share: float = Field(default=0.1, gt=0, lt=1, description="Share of what is then left for choices.")
     price: float = Field(
         default=0.8, ge=0, le=100, description="Penalty on information of classes on columns, in units of noise."
@@ -123,6 +129,11 @@ class LatentClass(MarginalGenerator):
             )
 
         return whole
+
+    def bins(self, schema: Schema) -> int:
+        """Number of codes of a number or time, about: more where noise leaves more to see; public."""
+        wanted = round(BINS * math.pow(self.signal(schema), BINS_POWER))
+        return self.n_bins or min(max(wanted, FEWEST_BINS), MOST_BINS)
 
     def n_rounds(self, schema: Schema) -> int:
         """Number of marginals that are chosen: more where noise leaves more to see; public."""
@@ -178,7 +189,8 @@ class LatentClass(MarginalGenerator):
         coarsening = Coarsening.of_all(discretizer, masses, self.n_groups(fit.schema), n_categories)
         table = CoarseCounts(fit.train.coded(discretizer), coarsening)
         coarse = {name + MARK: CoarseCodes(name, groups) for name, groups in table.coarsening.groups.items()}
-        estimation = ClassEstimation(discretizer.sizes, coarse, one_way, self.n_classes, fit.rng)
+        stretches = dict(_stretches(discretizer, masses))
+        estimation = ClassEstimation(discretizer.sizes, coarse, one_way, self.n_classes, fit.rng, stretches)
         if len(discretizer.sizes) == 1:
             estimation.run(LAST_STEPS, 0.0, last=True)
             return estimation.model()
@@ -233,6 +245,18 @@ class LatentClass(MarginalGenerator):
                 fit.progress("measuring marginals", done / n_rounds)
             estimation.add(chosen)
             estimation.run(BATCH_STEPS, price)
+
+
+def _stretches(discretizer: Discretizer, masses: Mapping[str, np.ndarray]) -> Iterator[tuple[str, list[slice]]]:
+    """The codes of each column with an order between its frequent values, which are like no neighbor of theirs.
+    `masses`: released counts of the codes of each column, shape (size,).
+    """
+    for attribute in discretizer.attributes:
+        if has_order(attribute.column):
+            counts = np.maximum(masses[attribute.name][:OTHER], 0.0)
+            frequent = np.flatnonzero(counts > FREQUENT * counts.mean())
+            ends = np.concatenate([[-1], frequent, [len(counts)]]).tolist()
+            yield attribute.name, [slice(a + 1, b) for a, b in pairwise(ends)]
 
 
 def has_order(column: Column) -> bool:

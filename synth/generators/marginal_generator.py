@@ -39,6 +39,7 @@ from synth.generators.fitting.selection import (
     NoisyPairEvents,
     NoisyPairs,
     best_of,
+    focused_and_others,
     noisy_pair_events,
 )
 from synth.generators.models.constraints import affordable, structural_zeros
@@ -72,7 +73,12 @@ class MarginalGenerator(PrivateGenerator):
     """Noisy marginals, and a distribution estimated from them."""
 
     counts_alone: ClassVar[bool] = True
-    n_bins: int
+    n_bins: int | None
+
+    def bins(self, schema: Schema) -> int:
+        """Number of codes of a number or time, about; public."""
+        assert self.n_bins is not None
+        return self.n_bins
 
     def own_events(self, schema: Schema) -> EventsOfRho:
         """The events of rows."""
@@ -102,7 +108,7 @@ class MarginalGenerator(PrivateGenerator):
         fit_of_others, factors = fit, tuple[Factor, ...]()
         if known is not None:
             fit_of_others = replace(fit, train=fit.train.under(known.alone), schema=known.alone)
-        codes, one_way = fit_of_others.columns(events.columns, Merging(self.n_bins))
+        codes, one_way = fit_of_others.columns(events.columns, Merging(self.bins(fit.schema)))
         if known is not None:
             codes, factors = known.complete(codes, one_way)
         distribution = self._estimated(fit, events, codes, one_way, factors)
@@ -222,7 +228,8 @@ class Mst(MarginalGenerator):
             noisy = None
             if events.tree.noisy_pairs is not None:
                 noisy = NoisyPairs.measure(table, fit.schema, discretizer, one_way, events.tree.noisy_pairs, fit.budget)
-            candidates, scores = self._score(table, apart, events.tree.pairs.sigma, noisy, fit.progress)
+            focused = frozenset(focused_and_others(fit.schema)[0])
+            candidates, scores = self._score(table, apart, events.tree.pairs.sigma, noisy, focused, fit.progress)
             choose = partial(
                 best_of, event=events.tree.choices, budget=fit.budget, sensitivity=fit.schema.max_rows_per_unit
             )
@@ -280,7 +287,13 @@ class Mst(MarginalGenerator):
         return [part[a] != part[b] and fits(a, b) for a, b in pairs]
 
     def _score(
-        self, table: Counts, model: MarkovRandomField, sigma: float, noisy: NoisyPairs | None, progress: Progress
+        self,
+        table: Counts,
+        model: MarkovRandomField,
+        sigma: float,
+        noisy: NoisyPairs | None,
+        focused: frozenset[Clique],
+        progress: Progress,
     ) -> tuple[list[Clique], np.ndarray]:
         """Public candidate pairs and how far independence is from each: one unit moves a score by at most k.
         `table`: *Sensitive*. Counts of the real rows.
@@ -292,16 +305,16 @@ class Mst(MarginalGenerator):
         if noisy is None:  # L1 distances of counts from what the model expects: *Sensitive*
             counted = zip(table.each(candidates), expected, strict=True)
             distances = (float(np.abs(exact - counts).sum()) for exact, counts in counted)
-        else:  # the same by released pairs; those with the target or a sensitive column count for more
+        else:  # the same by released pairs
             pairs = zip(candidates, expected, strict=True)
-            factors = {pair: FOCUS if pair in noisy.focused else 1.0 for pair in candidates}
-            distances = (noisy.distance(pair, noisy.coarse(pair, counts)) * factors[pair] for pair, counts in pairs)
+            distances = (noisy.distance(pair, noisy.coarse(pair, counts)) for pair, counts in pairs)
         scores = np.empty(len(candidates))
         for index, (clique, distance) in enumerate(zip(candidates, distances, strict=True)):
             # DEVIATES: the expected error of measuring the pair is taken off, as AIM does (2201.12677, equation 1): it
             # is public, and keeps the tree from large tables that noise would fill.
             n_cells = math.prod(table.domain[name] for name in clique)
-            scores[index] = distance - MEAN_ABSOLUTE * sigma * n_cells
+            weight = 1.0 if clique in focused else 1 / FOCUS  # at most 1: the sensitivity of a score does not grow
+            scores[index] = weight * (distance - MEAN_ABSOLUTE * sigma * n_cells)
             if index % 50 == 0:
                 progress("scoring pairs", index / len(candidates))
         return candidates, scores

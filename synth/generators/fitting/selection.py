@@ -51,7 +51,7 @@ N_GROUPS, N_CATEGORIES = 4, 5
 """Coarse codes of a column with an order, and of one without; with more, noise hides which columns go together."""
 FOCUS_SHARE = 0.3  # share of the cost for pairs with the target or a sensitive column, where there are others, too
 FOCUS, SEARCH_FOCUS = 1.5, 2.0
-"""Factors of the distances of such pairs where a tree is chosen, and where AIM searches.
+"""How much more the distances of such pairs count where a tree is chosen, and where AIM searches by noisy pairs.
 
 # DEVIATES: MST weighs all pairs alike. Noise hides pairs with a target that is hard to predict; larger factors help it,
 and harm other pairs.
