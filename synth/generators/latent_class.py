@@ -85,7 +85,7 @@ class LatentClass(MarginalGenerator):
     n_classes: int = Field(default=3000, ge=1, le=20_000, description="Classes of the mixture.")
     rounds: int | None = Field(default=None, ge=0, le=1000, description="Marginals to choose; `None`: by the budget.")
     max_cells: int = Field(default=4000, ge=100, description="Cells of one chosen marginal at most.")
-    focus: float = Field(default=1.0, ge=0, le=100, description="How much more the target and sensitive columns weigh.")
+    focus: float = Field(default=2.0, ge=0, le=100, description="How much more the target and sensitive columns weigh.")
     workload: dict[str, Weight] = Field(default={}, description="Weights of columns, beside `focus`; 1 unless named.")
     columns_share: float = Field(default=0.2, gt=0, lt=1, description="Share for columns.")
     pairs_share: float = Field(default=0.3, gt=0, lt=1, description="Share of the rest for all pairs.")
