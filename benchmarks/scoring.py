@@ -78,6 +78,11 @@ class Scorer:
         codes = self._coded(synthetic)
         return float(np.mean([self._distance(codes, clique) for clique in self._cliques[order]]))
 
+    def worst_column(self, synthetic: pd.DataFrame, fresh: pd.DataFrame) -> float:
+        """The largest total variation of one column from the train part's, less that of fresh real rows."""
+        codes, of_fresh = self._coded(synthetic), self._coded(fresh)
+        return max(self._distance(codes, each) - self._distance(of_fresh, each) for each in self._cliques[1])
+
     def c2st(self, synthetic: pd.DataFrame, real: pd.DataFrame | None = None) -> float:
         """Classifier two-sample test against train rows, or others."""
         real = self._train if real is None else real

@@ -36,6 +36,7 @@ from benchmarks.leaking_tables import cart
 from benchmarks.looks import looks
 from benchmarks.peer import TABLE_PEERS, PeerRun, run_table_peer
 from benchmarks.peers.evaluated import measured
+from benchmarks.private import limited
 from benchmarks.runs import NOT_INSTALLED, about, keep, read_kept
 from benchmarks.scoring import Scorer
 from benchmarks.shelf_curves import draw_curves
@@ -159,12 +160,15 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
     learned = train[names] if fresh else synthetic[names]
     figures |= {"tstr": scorer.tstr(learned), "linear": scorer.linear_tstr(learned)}
     figures |= {"c2st": scorer.c2st(train[names] if fresh else synthetic[names], test[names])}
+    figures["column"] = scorer.worst_column(synthetic[names], test[names])
     figures |= asdict(looks(train[names], synthetic[names]))
     figures |= {
         "dropped": sum(column.drop for column in schema.columns.values()),
         "metric": "AUC" if scorer.is_class else "R2",
     }
     figures |= {"cpu_s": cost["cpu_s"], "peak_mib": cost["peak_mib"]}
+    if epsilon := fit.partition(":")[2].partition("@")[0]:
+        figures["auto"] = synth.generator("auto", **_privacy(epsilon, schema)).chosen(schema).name
     figures |= {"versions": frames.versions} if frames.versions else {}
     return {**figures, **({"pictures": pictures(train[names], synthetic[names])} if seed == 0 else {})}
 
@@ -203,6 +207,8 @@ def _made(fit: str, train: pd.DataFrame, test: pd.DataFrame, schema: Schema, see
         learned = train[list(schema.learned)]
         return cart(Sides(learned, learned.head(0), learned), rng, LEAF)
     name, _, epsilon = fit.partition(":")
+    if "@" in fit:
+        return limited(fit, train, schema, seed, _privacy(epsilon.partition("@")[0], schema))
     return synth.fit(train, schema, name, seed=seed, **_privacy(epsilon, schema)).sample(len(train), seed=seed)
 
 
