@@ -9,7 +9,7 @@ import pytest
 
 from synth.marginals import Clique, Measurement
 from synth.marginals.distributions import CLASS_TABLES, LatentClasses
-from synth.marginals.latent_class_estimation import NEARER, ClassEstimation, CoarseCodes
+from synth.marginals.latent_class_estimation import FARTHEST, NEARER, REACH, ROUGHNESS, ClassEstimation, CoarseCodes
 from synth.marginals.sampling import Codes, sample_classes
 
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2}
@@ -106,7 +106,10 @@ Loss = Callable[[np.ndarray, np.ndarray], float]
 
 
 def loss(estimation: ClassEstimation, measurements: Sequence[Measurement], price: float) -> Loss:
-    """By the parameters in double precision: half the squared residuals in standard deviations, and the price."""
+    """By the parameters in double precision: half the squared residuals in standard deviations, and the price.
+
+    The penalty on roughness is left out.
+    """
     base = estimation._base.astype(np.float64)
 
     def of(logits: np.ndarray, share_logits: np.ndarray) -> float:
@@ -173,6 +176,45 @@ def test_the_gradient_is_that_of_the_loss(rng, index, price) -> None:
             slopes[position] = (ends[0] - ends[1]) / 2e-5
         assert np.abs(slopes).max() > 1
         np.testing.assert_allclose(gradient, slopes, atol=2e-4 * np.abs(slopes).max())
+
+
+def test_the_penalty_on_roughness_is_of_third_differences_along_stretches() -> None:
+    domain, price, rng = {"x": 12, "y": 3}, 40.0, np.random.default_rng(3)
+    singles = [Measurement((name,), np.full(size, 10.0), 5.0) for name, size in domain.items()]
+    parameters = rng.normal(size=(15, 4)).astype(np.float32), rng.normal(size=4).astype(np.float32)
+    stretches = [slice(0, 5), slice(6, 12)]
+    gradients = []
+    for along in ({}, {"x": stretches}):
+        estimation = ClassEstimation(domain, {}, singles, 4, rng, along)
+        estimation._parameters = parameters
+        gradients.append(estimation._gradients(price)[0])
+    shares = np.exp(parameters[1]) / np.exp(parameters[1]).sum()
+    expected = np.zeros((15, 4))
+    for each in stretches:
+        third = np.diff(np.eye(each.stop - each.start), n=3, axis=0)
+        expected[each] = third.T @ third @ parameters[0][each] * shares * price * ROUGHNESS
+    np.testing.assert_allclose(gradients[1] - gradients[0], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_codes_that_were_measured_together_are_told_apart_as_their_neighbors_are() -> None:
+    """Two numbers with a normal distribution, correlated, are measured by four codes each, and known by sixteen."""
+    size, groups = 16, np.repeat(np.arange(4), 4)
+    steps = (np.arange(size) - 7.5) / 4
+    counts = np.exp(-(steps[:, np.newaxis] ** 2 + steps**2 - 1.6 * steps[:, np.newaxis] * steps) / 0.72)
+    counts *= N_ROWS / counts.sum()
+    merged_counts = counts.reshape(4, 4, 4, 4).sum(axis=(1, 3))
+    apart = []
+    for stretches in ({}, {name: [slice(0, size)] for name in "xy"}):
+        rng = np.random.default_rng(0)
+        coarse = {name.upper(): CoarseCodes(name, groups) for name in "xy"}
+        singles = [Measurement((name,), counts.sum(axis=axis), 1.0) for name, axis in (("x", 1), ("y", 0))]
+        estimation = ClassEstimation({"x": size, "y": size}, coarse, singles, 100, rng, stretches)
+        estimation.add([Measurement(("X", "Y"), merged_counts, 5.0)])
+        estimation.begin(rng.integers(0, size, (100, 2)))
+        for _ in range(2):
+            estimation.run(150, 0.2 * estimation.noise, last=True)
+        apart.append(distance(estimation.model(), counts, ("x", "y")))
+    assert apart[1] < 0.7 * apart[0], apart
 
 
 def distance(model: LatentClasses, counts: np.ndarray, clique: Clique) -> float:
@@ -264,3 +306,16 @@ def test_classes_begin_near_the_rows_that_they_are_given() -> None:
         expected = np.zeros_like(odds)
         expected[rows[:, position], np.arange(6)] = NEARER
         np.testing.assert_allclose(odds, expected, atol=1e-4)
+
+
+def test_along_a_stretch_classes_begin_as_normal_densities() -> None:
+    rng = np.random.default_rng(0)
+    singles = [Measurement(("x",), np.full(12, 10.0), 5.0)]
+    estimation = ClassEstimation({"x": 12}, {}, singles, 3, rng, {"x": [slice(0, 5), slice(6, 12)]})
+    estimation._parameters[0][5] = 0  # as random as without stretches
+    estimation.begin(np.array([[3], [5], [9]]))
+    gains = np.log(estimation.model().tables[0]) - np.log(estimation.model().tables[0])[[3, 5, 9], [0, 1, 2]]
+    nearest = np.minimum(np.square((np.arange(5) - 3) / 5 / REACH) / 2, FARTHEST)
+    np.testing.assert_allclose(gains[:5, 0], -nearest, atol=1e-4)
+    np.testing.assert_allclose(gains[6:, 0], -NEARER, atol=1e-4)
+    np.testing.assert_allclose(gains[[*range(5), *range(6, 12)], 1], -NEARER, atol=1e-4)
