@@ -32,9 +32,6 @@ from synth.schema import Schema
 
 FEW_COLUMNS = 6  # with fewer columns a junction tree holds what matters, and sharper than classes do
 LEAST_SIGNAL = 5.0  # below it pairs are noise: columns on their own are nearer to the table, by pairs and triples, too
-MANY_COLUMNS, CATEGORICAL_SHARE, MANY_LEVELS, TREE_SIGNAL = 20, 2 / 3, 100, (50.0, 400.0)
-"""Columns, the share of them with categories, and the levels of one, above which few marginals say more at such a
-signal than all pairs. With fewer columns or levels classes hold the pairs, however many columns are categories."""
 
 
 class Auto(PrivateGenerator):
@@ -66,26 +63,15 @@ class Auto(PrivateGenerator):
             f"of pairs takes {LEAST_SIGNAL:g}"
         )
         few_columns = f"of {n_columns} columns a junction tree holds what matters, and sharper than classes do"
-        categorical = "most columns are categories, and with so many levels few marginals say more than all pairs"
         all_pairs = f"all {n_columns * (n_columns - 1) // 2} pairs are measured at once: none has to be left out"
         rules: tuple[tuple[bool, Generator, str], ...] = (
             (n_columns == 1, alone, "one column is to be learned, so that there are no pairs to measure"),
             (signal < LEAST_SIGNAL, alone, drowned),
             (n_columns < FEW_COLUMNS, few, few_columns),
             (drawn_given, few, "rows of an entity are drawn given the one before, which a junction tree does exactly"),
-            (self._suits_few_marginals(schema), few, categorical),
             (True, classes, all_pairs),
         )
         return next((chosen, why) for holds, chosen, why in rules if holds)
-
-    def _suits_few_marginals(self, schema: Schema) -> bool:
-        columns = [schema.columns[name] for name in schema.modeled]
-        return (
-            TREE_SIGNAL[0] <= self.signal(schema) < TREE_SIGNAL[1]
-            and len(columns) > MANY_COLUMNS
-            and sum(column.is_categorical for column in columns) > CATEGORICAL_SHARE * len(columns)
-            and max(len(column.levels) for column in columns) > MANY_LEVELS
-        )
 
     def signal(self, schema: Schema) -> float:
         """Units in standard deviations of the noise of a pair, had all pairs the whole budget; public."""
