@@ -48,6 +48,7 @@ MOST_POWERS = 24
 """Powers of two by which the weights of two pairs differ at most: accountants hold no noise of any size."""
 N_BATCHES = 3  # marginals are chosen in so many batches; after each the model is fitted anew
 FREQUENT = 2.5  # times the mean mass of a column's codes from which on one stands apart from its neighbors
+DEAR = 8.0  # signal at which the price of information is twice as high as without noise
 FIRST_STEPS, BATCH_STEPS, LAST_STEPS = 100, 30, 150
 """Steps of the estimation before the first choice, after each batch, and after the last one."""
 ZERO_SIGMA, OPEN_SIGMA = 0.05, 1e9
@@ -205,7 +206,7 @@ class LatentClass(MarginalGenerator):
                 is_zero = np.isneginf(zero.log_values)
                 sigmas = np.where(is_zero, certainty, OPEN_SIGMA)
                 estimation.add([Measurement(zero.attributes, np.zeros(is_zero.shape), sigmas)])
-        price = self.price * estimation.noise
+        price = self.price * (1 + DEAR / self.signal(fit.schema)) * estimation.noise
         estimation.run(FIRST_STEPS, price)
         if events.chosen is not None:
             self._choose(fit, events.chosen, table, estimation, price)
