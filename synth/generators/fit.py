@@ -9,6 +9,7 @@ from synth.declare import assertions, declare_schema, measurable, unconfirmed
 from synth.errors import BudgetError, JobError, SchemaError, nearest
 from synth.generators.base import Generator, cautions, compose, fit_model
 from synth.generators.models.model import FramedModel, Model
+from synth.generators.outlook import doubt
 from synth.generators.registry import generator as specification
 from synth.generators.registry import names
 from synth.infer import infer_schema
@@ -81,7 +82,7 @@ def fit(
         if progress is not quiet:
             show(schema)
     chosen = compose(chosen, schema)
-    for sentence in cautions(chosen, schema):
+    for sentence in filter(None, (*cautions(chosen, schema), doubt(chosen, schema))):
         warnings.warn(sentence, stacklevel=2)
     with shown(progress) as tell:
         model = fit_model(chosen, table, schema, seed=seed, progress=tell)
