@@ -8,7 +8,7 @@ Of pairs it is the noise as it is measured. What a model leaves out is not in th
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations, islice
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ WORST, MEAN, BEYOND = 0.3, 0.1, 0.02
 policy `internal`, the mildest that ships."""
 MOST_NAMED = 6  # columns that a clause names
 LIKELY = 0.05  # the chance from which on a clause names a column
-MOST_EPSILON, TIMES = 10.0, (2, 3, 5, 10, 30)  # what a remedy is looked for among
+MOST_EPSILON = 10.0  # that a remedy names
 
 
 @dataclass(frozen=True)
@@ -98,30 +98,30 @@ class Outlook:
 def doubt(
     asked: Generator,
     schema: Schema,
+    schedule: Schedule | None,
     *,
-    schedule: Schedule | None = None,
     train_share: float = 1.0,
     policy: str = "internal",
     **limits: float | None,
 ) -> str | None:
     """A sentence on why a private fit is expected to FAIL a policy and what costs less; `None` where it is not."""
-    expected = outlook(asked, schema, schedule=schedule, train_share=train_share)
-    reasons = () if expected is None else expected.failures(**limits)
+
+    def failures(times: float = 1.0, under: Schema = schema) -> tuple[str, ...]:
+        """With so many times the rows: an outlook rests on the noise as a share of them alone."""
+        expected = outlook(asked, under, schedule=schedule, train_share=train_share * times)
+        return () if expected is None else expected.failures(**limits)
+
+    reasons = () if schedule is None else failures()
     if not reasons:
         return None
-
-    def passes(under: Schema, epsilon: float) -> bool:
-        changed = asked.model_copy(update={"epsilon": epsilon, "delta": "auto"})
-        other = outlook(changed, under, train_share=train_share)
-        return other is not None and not other.failures(**limits)
-
-    epsilon, n_units, remedies = getattr(asked, "epsilon", 1.0), require_declared(schema), list[str]()
-    if schema.measured and passes(assumed(schema), epsilon):
+    remedies = []
+    if schema.measured and not failures(under=assumed(schema)):
         remedies.append("declare bounds and categories that are public in place of measuring them")
-    larger = (epsilon * times for times in TIMES if epsilon * times <= MOST_EPSILON)
-    remedies += islice((f"set epsilon={most:g}" for most in larger if passes(schema, most)), 1)
-    tables = (schema.model_copy(update={"n_units": n_units * times}) for times in TIMES)
-    remedies += islice((f"fit {more.n_units:,} units" for more in tables if passes(more, epsilon)), 1)
+    times = next((times for times in 1.25 ** np.arange(1, 31) if not failures(times)), None)
+    if times is not None:
+        epsilon = float(times * getattr(asked, "epsilon", 1.0))
+        remedies += [f"set about epsilon={epsilon:.2g}"] * (epsilon <= MOST_EPSILON)
+        remedies.append(f"fit about {float(f'{times * require_declared(schema):.2g}'):,.0f} units")
     return (
         f"expected to FAIL policy {policy!r} by noise alone, with its budget spent: {'; '.join(reasons)}. Before that, "
         f"{', or '.join([*remedies, 'leave out columns that nobody needs'])}"

@@ -327,7 +327,7 @@ def _suited(console: Console, path: Path, budget: dict[str, Any]) -> int:
     auto.check(schema)
     chosen = auto.chosen(schema)
     outlooks = [each for kind in get_args(Planned) if (each := outlook(kind(**budget), schema)) is not None]
-    why, by_name = doubt(auto, schema), {each.generator: each for each in outlooks}
+    why, by_name = doubt(auto, schema, auto.schedule(schema)), {each.generator: each for each in outlooks}
     if outlooks:
         console.say("Expected total variation from noise alone; what a model leaves out comes on top of it.")
         rows = [

@@ -158,7 +158,7 @@ class Plan:
     @cached_property
     def doubts(self) -> dict[str, str]:
         """Sentences on the private fits that are expected to FAIL the policy, by what warnings call them."""
-        return doubts(self._intent, self.policy, 1 - self.job.split.holdout_share)
+        return doubts(self._intent, self._measured_policy, 1 - self.job.split.holdout_share)
 
     @property
     def in_vain(self) -> tuple[str, ...]:
@@ -189,16 +189,22 @@ class Plan:
         )  # fmt: skip
 
     @property
-    def _unreachable(self) -> tuple[str, ...]:
-        """Rules that no table of the declared size could pass and no claim of this run proves."""
-        options, schema, asked = self.job.evaluation, self.schema, self.job.evaluation.measures
-        if schema.n_units is None:
-            return ()
+    def _measured_policy(self) -> Policy:
+        """The policy with those of its rules whose numbers the job measures."""
+        asked = self.job.evaluation.measures
         rules = tuple(
             rule
             for rule in self.policy.rules
             if asked is None or rule.measure not in CATALOG or CATALOG[rule.measure].by in asked
         )
+        return self.policy.model_copy(update={"rules": rules})
+
+    @property
+    def _unreachable(self) -> tuple[str, ...]:
+        """Rules that no table of the declared size could pass and no claim of this run proves."""
+        options, schema, policy = self.job.evaluation, self.schema, self._measured_policy
+        if schema.n_units is None:
+            return ()
         share, rows_each = self.job.split.holdout_share, schema.max_rows_per_unit
         searched = SEARCHED * options.sample_rows
         sizes = {
@@ -206,9 +212,8 @@ class Plan:
             for label in (self.points if self.job.release is None else [self.job.release])
         }
         # Rules whose limits can be measured need no curve, which takes a moment to work out.
-        if all(could_pass(rule, size) for rule in rules for size in sizes.values()):
+        if all(could_pass(rule, size) for rule in policy.rules for size in sizes.values()):
             return ()
-        policy = self.policy.model_copy(update={"rules": rules})
         return tuple(beyond_reach(policy, sizes, {label: self._proven(label) for label in sizes}))
 
     def _n_rows(self, label: str) -> int | None:

@@ -105,14 +105,13 @@ def doubts(intent: Intent, policy: Policy, train_share: float = 1.0) -> dict[str
     """Sentences without a final stop on private fits that are expected to FAIL a policy, by label."""
     binding = {rule.measure: rule.failing for rule in policy.rules if rule.severity == "fail" and not rule.subject}
     limits = {name: binding.get(measure) for name, measure in RULES.items()}
-    sentences = {
-        label: doubt(
-            intent.generators[label], intent.schema, schedule=schedule, train_share=train_share, policy=policy.name,
-            **limits,
-        )
-        for label, schedule in intent.schedules.items()
-    }  # fmt: skip
-    return {label: f"{_listed(intent, [label])}: {why}" for label, why in sentences.items() if why is not None}
+    result = {}
+    for label, schedule in intent.schedules.items():
+        chosen = intent.generators[label]
+        why = doubt(chosen, intent.schema, schedule, train_share=train_share, policy=policy.name, **limits)
+        if why is not None:
+            result[label] = f"{_listed(intent, [label])}: {why}"
+    return result
 
 
 def beyond_shipped(share: float) -> list[str]:
