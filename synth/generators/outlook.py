@@ -29,13 +29,15 @@ from synth.schema import Schema
 
 Planned = Independent | Mst | Aim | LatentClass  # the generators whose outlook is known before a fit
 ASSUMED_CATEGORIES = 20  # categories that a column whose list is not declared is taken to have
-LEFT = 0.25
-"""Share of the noise of its categories that estimation leaves of a column."""
+LEFT, MOST_LEFT = 0.25, 0.3
+"""Share of the noise of its categories that estimation leaves of a column, and what it comes to with ever more noise.
+"""
 SMOOTH, MEASURED = 4.0, 8.0
 """Cells whose noise is what a smooth density leaves of a number, however many cells there are: of one with declared
 bounds, and of one that has its bounds measured and no frequent values declared."""
-TAIL = 0.7
-"""Share of the rows, in standard deviations of the noise of a cell, that noise puts beyond nearly all real numbers."""
+TAIL, LEAST_CELLS = 0.7, 20
+"""Share of the rows, in standard deviations of the noise of a cell, that noise puts beyond nearly all real numbers of a
+column, and the cells up to which it is taken to have no tail."""
 A_TENTH = 0.1
 """The share of a column's values whose loss is that of its domain."""
 BOUNDS_SIGNAL = (9.0, 4.0)
@@ -62,7 +64,7 @@ class Outlook:
     n_rows: int
     columns: Mapping[str, float]
     lost: Mapping[str, float]
-    tail: float
+    tails: Mapping[str, float]
     tree: float | None
     pair: float | None
     n_marginals: int
@@ -90,8 +92,8 @@ class Outlook:
                 f"rows in the wrong place of an average column, above {mean:.0%}: {self.column:.0%}, the most of "
                 f"{_listed(most)}"
             )
-        if tail is not None and self.tail > tail:
-            reasons.append(f"rows beyond nearly all real values of a number, above {tail:.0%}: {self.tail:.1%}")
+        if tail is not None and (long := {name: share for name, share in self.tails.items() if share > tail}):
+            reasons.append(f"rows beyond nearly all real values of a number, above {tail:.0%}: {_listed(long)}")
         return tuple(reasons)
 
 
@@ -164,13 +166,16 @@ def outlook(
     lost, unnamed = _domain_losses(schedule, domains, n_rows)
     columns = {}
     for name in [name for name in sizes if name in schema.columns]:  # some columns are counted, and no table has them
-        least, left = unnamed.get(name, 0.0), min(MEASURED if name in lost else SMOOTH, cells[name])
+        least = unnamed.get(name, 0.0)
         if schema.columns[name].is_categorical:
-            left = LEFT * (min(sizes[name], 1 / least) if least else sizes[name])
-        columns[name] = min(_error(one_way.sigma * left, n_rows) - math.expm1(-least), 1.0)
-    has_numbers = any(not schema.columns[name].is_categorical for name in columns)
-    tail = min(TAIL * one_way.sigma / n_rows, 1.0) if has_numbers else 0.0
-    return Outlook(generator.name, n_rows, columns, lost, tail, noise(trees), noise(pairs), n_marginals)
+            all_noise = _error(LEFT * one_way.sigma * (min(sizes[name], 1 / least) if least else sizes[name]), n_rows)
+            error = -MOST_LEFT * math.expm1(-all_noise / MOST_LEFT)
+        else:
+            error = _error(one_way.sigma * min(MEASURED if name in lost else SMOOTH, cells[name]), n_rows)
+        columns[name] = min(error - math.expm1(-least), 1.0)
+    numbers = [name for name in columns if not schema.columns[name].is_categorical and cells[name] > LEAST_CELLS]
+    tails = dict.fromkeys(numbers, min(TAIL * one_way.sigma / n_rows, 1.0))
+    return Outlook(generator.name, n_rows, columns, lost, tails, noise(trees), noise(pairs), n_marginals)
 
 
 def _domain_losses(
