@@ -47,7 +47,6 @@ WORST, MEAN, BEYOND = 0.3, 0.1, 0.02
 """The rows in the wrong place of one column and of an average one, and those in a tail, beyond which a table fails the
 policy `internal`, the mildest that ships."""
 MOST_NAMED = 6  # columns that a clause names
-LIKELY = 0.05  # the chance from which on a clause names a column
 MOST_EPSILON = 10.0  # that a remedy names
 
 
@@ -81,16 +80,16 @@ class Outlook:
     ) -> tuple[str, ...]:
         """Clauses on why a table is expected to fail rules with these limits, `None` where there is no such rule."""
         reasons = []
-        lost = {name: chance for name, chance in self.lost.items() if chance >= LIKELY}
         if worst is not None and 1 - math.prod(1 - chance for chance in self.lost.values()) >= 0.5:
-            reasons.append(f"chance that what is measured of a column loses a tenth of its values: {_listed(lost)}")
+            reasons.append(
+                f"chance that what is measured of a column loses a tenth of its values: {_listed(self.lost)}"
+            )
         if worst is not None and (far := {name: share for name, share in self.columns.items() if share > worst}):
             reasons.append(f"rows in the wrong place of a column, above {worst:.0%}: {_listed(far)}")
         if mean is not None and self.column > mean:
-            most = dict(sorted(self.columns.items(), key=lambda item: -item[1])[:MOST_NAMED])
             reasons.append(
                 f"rows in the wrong place of an average column, above {mean:.0%}: {self.column:.0%}, the most of "
-                f"{_listed(most)}"
+                f"{_listed(self.columns)}"
             )
         if tail is not None and (long := {name: share for name, share in self.tails.items() if share > tail}):
             reasons.append(f"rows beyond nearly all real values of a number, above {tail:.0%}: {_listed(long)}")
