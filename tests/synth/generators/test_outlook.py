@@ -106,6 +106,7 @@ def made_up(n_rows: int) -> pd.DataFrame:
     return pd.DataFrame({**numbers, **texts})
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("measure", [False, True])
 def test_columns_are_off_as_far_as_told_within_a_factor_of_two(measure: bool) -> None:
     expected_errors, errors = [], []
@@ -114,11 +115,11 @@ def test_columns_are_off_as_far_as_told_within_a_factor_of_two(measure: bool) ->
         inferred = synth.infer_schema(frame)
         names = tuple(frame.columns) if measure else ()
         schema = synth.declare_schema(inferred, n_units=n_rows, measure=names)
-        expected = outlook(generator("independent", epsilon=epsilon), schema)
+        expected = outlook(generator("latent_class", epsilon=epsilon), schema)
         assert expected is not None
         expected_errors += [expected.columns[name] for name in frame.columns]
         real, holdout = frame[:n_rows], frame[n_rows:]
-        sampled = synth.fit(real, schema, "independent", epsilon=epsilon).sample(n_rows, seed=0)
+        sampled = synth.fit(real, schema, "latent_class", epsilon=epsilon).sample(n_rows, seed=0)
         evaluation = evaluate(
             real, sampled, holdout=holdout, schema=schema, outside="clamp", measures="fidelity.columns"
         )
