@@ -66,7 +66,7 @@ class Expectation(Record):
     """The error of a private fit that public facts let one expect; `None` where nothing was worked out."""
 
     column: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """Mean total variation of a column that noise adds."""
+    """Mean total variation of a column beyond that of a fresh real sample."""
     tree: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     pair: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     n_rows: Count | None = None

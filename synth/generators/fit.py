@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from synth.declare import assertions, declare_schema, measurable, unconfirmed
+from synth.dp.budget import Budget
 from synth.errors import BudgetError, JobError, SchemaError, nearest
-from synth.generators.base import Generator, cautions, compose, fit_model
+from synth.generators.base import Generator, PrivateGenerator, cautions, compose, fit_model
 from synth.generators.models.model import FramedModel, Model
+from synth.generators.outlook import doubt
 from synth.generators.registry import generator as specification
 from synth.generators.registry import names
 from synth.infer import infer_schema
@@ -81,10 +83,12 @@ def fit(
         if progress is not quiet:
             show(schema)
     chosen = compose(chosen, schema)
-    for sentence in cautions(chosen, schema):
+    schedule = chosen.schedule(schema) if isinstance(chosen, PrivateGenerator) else None
+    for sentence in filter(None, (*cautions(chosen, schema), doubt(chosen, schema, schedule))):
         warnings.warn(sentence, stacklevel=2)
+    paid = {} if schedule is None else {"budget": Budget(schedule)}  # so that noise is calibrated once
     with shown(progress) as tell:
-        model = fit_model(chosen, table, schema, seed=seed, progress=tell)
+        model = fit_model(chosen, table, schema, seed=seed, progress=tell, **paid)
     return model if isinstance(table, Rows) or table.back is as_they_are else FramedModel(model, table.back)
 
 

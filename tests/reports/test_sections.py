@@ -318,13 +318,13 @@ def test_wide_tables_draw_the_associations_that_are_most_wrong() -> None:
 
 def test_what_was_expected_stands_beside_what_was_measured() -> None:
     pairs = {"tvd": [[0.014, 0.09], [0.09, 0.02]], "worst": []}
-    figures = {"columns": [{"tvd": 0.014}, {"tvd": 0.02}], "pairs": pairs}
     expected = Expectation(column=0.02, tree=0.03, pair=0.2, n_rows=800)
-    candidate = Candidate("mst", (), figures=figures, expected=expected)
+    measured = Estimate("columns.tvd.excess", 0.017, 800, "lower")
+    candidate = Candidate("mst", (measured,), figures={"pairs": pairs}, expected=expected)
     column, pair = expectations(candidate)
     assert (column.expected, column.measured) == ("0.020", "0.017")
     assert (pair.expected, pair.measured) == ("0.030 to 0.200", "0.090")
-    assert {line.measured for line in expectations(replace(candidate, figures={}))} == {"\u2014"}
+    assert {line.measured for line in expectations(replace(candidate, estimates=(), figures={}))} == {"\u2014"}
     assert expectations(replace(candidate, expected=None)) == expectations(replace(candidate, expected=Expectation()))
 
 

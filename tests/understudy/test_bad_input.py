@@ -99,7 +99,8 @@ def test_an_entity_column_with_missing_values_is_refused(workspace: Workspace) -
     columns = {**COLUMNS, "who": {"kind": "identifier", "template": "####"}}
     workspace.write_schema(entity="who", max_rows_per_unit=3, columns=columns)
     path = {"path": "table.csv", "schema": "schema.toml", "outside": "refuse"}
-    workspace.write_job(table=path, generators={"mst": {"epsilon": 1.0}})
+    measures = {"measures": ["validity"]}  # none of which would have it asked whether the fit is worth its budget
+    workspace.write_job(table=path, generators={"mst": {"epsilon": 1.0}}, evaluation=measures)
     assert "missing" in run_refused(workspace, "'who'")
 
 

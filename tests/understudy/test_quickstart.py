@@ -77,7 +77,7 @@ def asked(workspace: Any, monkeypatch: pytest.MonkeyPatch, *answers: str) -> Any
 
 @pytest.mark.statistical
 def test_with_epsilon_a_person_declares_line_by_line(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = asked(workspace, monkeypatch, "900", "age", "income", "y")
+    ran = asked(workspace, monkeypatch, "900", "age", "income", "y", "y")
     assert ran.exit_code in JUDGED, ran.stderr
     for line in jobs.WHAT_IS_DECLARED:
         assert line in ran.stderr

@@ -156,7 +156,15 @@ def test_real_values_outside_the_schema_are_clamped_where_that_is_asked(parts: W
 
 def test_more_units_than_declared_are_told_to_whoever_clamps_and_to_nobody_else(parts: Workspace) -> None:
     parts.write_schema(n_units=250)
-    fit = ("fit", parts.folder / "train.csv", "--schema", parts.folder / "schema.toml", "--generator", "independent")
+    fit = (
+        "fit",
+        parts.folder / "train.csv",
+        "--schema",
+        parts.folder / "schema.toml",
+        "--generator",
+        "independent",
+        "--yes",
+    )
     refused = parts.run(*fit, "--epsilon", 1, "--out", parts.folder / "model")
     assert refused.exit_code == 2 and "more rows than n_units=250" in refused.stderr
     told = done(parts.run(*fit, "--epsilon", 1, "--clamp", "--out", parts.folder / "model", "--json"))

@@ -16,6 +16,7 @@ from understudy.cli.options import (
     ShowRowsOption,
     SignKey,
     Table,
+    YesOption,
     arg,
     console_of,
     opt,
@@ -26,6 +27,8 @@ from understudy.cli.schemas import EntityOption, NoEntityOption, NoOrderOption, 
 from understudy.console import BAD_INPUT, DONE, Console
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from understudy.quickstart import QuickStart
     from understudy.run.plan import Plan
     from understudy.run.run import RunOutcome
@@ -62,12 +65,14 @@ def run(
     workers: Annotated[int | None, opt("Candidates made at once; left out: as the job says.", min=1)] = None,
     executor: ExecutorOption = None,
     sign_key: SignKey = None,
+    yes: YesOption = False,
 ) -> int:
     """Split, fit, sample, evaluate, judge, report.
 
     Everything lands in one folder, whole or not at all; the same command goes on with a run that was cut short. The
     exit code is the verdict on the table that the job names under `release` (of two related tables, the worse): 0
-    PASS, 1 FAIL, 3 INCONCLUSIVE; 0 where the job names none, and for a plan.
+    PASS, 1 FAIL, 3 INCONCLUSIVE; 0 where the job names none, and for a plan. It asks before it spends a budget on what
+    is expected to FAIL the job's policy, and refuses where nobody answers.
     """
     from understudy.bundle.manifest import sealed_digest
     from understudy.job.load import kind_of
@@ -79,7 +84,7 @@ def run(
     names = (job.stem if n == 1 else f"{job.stem}-{n}" for n in itertools.count(1))
     folder = out or next(Path(name) for name in names if not Path(name).exists())
     if (kind := kind_of(job)) is not None:
-        options = {"restart": restart, "workers": workers, "executor": executor}
+        options = {"restart": restart, "workers": workers, "executor": executor, "yes": yes}
         return kind.run(job, folder, console, signer, is_named=out is not None, **options)
     plan = make_plan(job, folder, restart=restart, workers=workers, executor=executor)
     if out is None:
@@ -88,6 +93,7 @@ def run(
     if out is None:
         return planned(job, folder, console)
 
+    ask_to_spend(plan.in_vain, yes=yes)
     outcome = carry_out(plan, console, signer)
     show(outcome, console)
     known = outcome.evaluation.provenance
@@ -242,6 +248,7 @@ def batch(
     ] = False,
     executor: ExecutorOption = None,
     sign_key: SignKey = None,
+    yes: YesOption = False,
 ) -> int:
     """Run many jobs, each in a process of its own, and sum up what they came to.
 
@@ -262,6 +269,7 @@ def batch(
     console.warn(*uncounted(listing))
     options = [
         *(["--restart"] if restart else []),
+        *(["--yes"] if yes else []),
         *(["--debug"] if console.debug else []),
         *([] if sign_key is None else [f"--sign-key={sign_key.absolute()}"]),
     ]
@@ -387,6 +395,7 @@ def try_table(
     with TemporaryDirectory(prefix="understudy-") as inputs:
         plan = make_plan(start.write(Path(inputs)), folder)
         console.warn(*plan.warnings)
+        ask_to_spend(plan.in_vain, yes=False)
         outcome = carry_out(plan, console)
     show(outcome, console)
     _tell_next(outcome, start, console)
@@ -395,7 +404,17 @@ def try_table(
 
 
 def is_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
+    """True where somebody reads what is asked, and can answer."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+def ask_to_spend(in_vain: "Sequence[str]", *, yes: bool) -> None:
+    """Ask whether to spend a budget on what is expected to FAIL, as these sentences have it, or refuse to."""
+    from synth.errors import JobError
+
+    if not in_vain or yes or (is_terminal() and typer.confirm("Spend the budget on it all the same?", err=True)):
+        return
+    raise JobError(f"{in_vain[0]}; nothing was spent: add --yes to spend it all the same")
 
 
 def _tell_schema(start: "QuickStart", console: Console) -> None:

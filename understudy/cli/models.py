@@ -16,6 +16,7 @@ from understudy.cli.options import (
     SchemaFile,
     SeedOption,
     Table,
+    YesOption,
     arg,
     console_of,
     opt,
@@ -117,14 +118,19 @@ def fit(
             "ctgan, tvae and texts."
         ),
     ] = None,
+    yes: YesOption = False,
 ) -> int:
-    """Fit a generator on a table and save its model. The table should be a training part (`understudy split`)."""
+    """Fit a generator on a table and save its model. The table should be a training part (`understudy split`).
+
+    Asks before it spends a budget on what is expected to FAIL the policy `internal`, and refuses where nobody answers.
+    """
     from reports.sections.limitations import left_out
     from synth.dp.statement import guarantee_words
     from synth.generators.base import compose
     from synth.generators.registry import generator
     from synth.schema_file import read_schema
     from understudy.budget import release_line, releases
+    from understudy.cli.jobs import ask_to_spend
     from understudy.data import find_table
     from understudy.run.run import carry_out, plan_fit
 
@@ -137,6 +143,7 @@ def fit(
     )  # fmt: skip
     console.warn(*planned.warnings)
     console.say(*reasons({"": asked}, known))
+    ask_to_spend(planned.in_vain, yes=yes)
     with console.stage(f"fit {planned.generator.name}") as progress:
         model, of_ledger = carry_out(planned, seed, progress, console.warn)
     console.warn(*of_ledger)
@@ -311,13 +318,16 @@ def _suited(console: Console, path: Path, budget: dict[str, Any]) -> int:
     """What `auto` fits under a schema and why, beside the noise of each generator on marginals."""
     from typing import get_args
 
-    from synth.generators.auto import Auto, Planned, outlook
+    from synth.generators.auto import Auto
+    from synth.generators.outlook import Planned, doubt, outlook
     from synth.schema_file import read_schema
+    from understudy.run.preflight import beyond_shipped
 
     schema, auto = read_schema(path), Auto(**budget)
     auto.check(schema)
     chosen = auto.chosen(schema)
-    outlooks = [outlook(kind(**budget), schema) for kind in get_args(Planned)] if auto.promises else []
+    outlooks = [each for kind in get_args(Planned) if (each := outlook(kind(**budget), schema)) is not None]
+    why, by_name = doubt(auto, schema, auto.schedule(schema)), {each.generator: each for each in outlooks}
     if outlooks:
         console.say("Expected total variation from noise alone; what a model leaves out comes on top of it.")
         rows = [
@@ -330,10 +340,17 @@ def _suited(console: Console, path: Path, budget: dict[str, Any]) -> int:
         ]  # fmt: skip
         console.table(("generator", "column", "tree", "pair", "marginals"), rows)
         console.say("tree: a pair of the tree with the fewest cells; pair: a typical one.")
-    console.say(*reasons({"": auto}, schema), *(f"Warning: {each}." for each in auto.cautions(schema)))
+    if expected := by_name.get(chosen.name):
+        console.say(f"Of {chosen.name}, by column; lost: the chance that what is measured loses a tenth of the values.")
+        columns = sorted(expected.columns.items(), key=lambda column: -column[1])
+        lost = {name: f"{chance:.2g}" for name, chance in expected.lost.items()}
+        cells = ((name, f"{x:.2g}", lost.get(name, "-"), ", ".join(beyond_shipped(x)) or "-") for name, x in columns)
+        console.table(("column", "rows in the wrong place", "lost", "more than these policies allow"), [*cells])
+    console.say(*reasons({"": auto}, schema))
+    console.warn(*auto.cautions(schema), *([] if why is None else [f"{chosen.name}: {why}"]))
     console.result({
         "chosen": chosen.name, "reason": auto.reason(schema), "epsilon": auto.epsilon, "delta": auto.delta,
-        "outlooks": [forecast.to_dict() for forecast in outlooks],
+        "in_vain": why, "outlooks": [forecast.to_dict() for forecast in outlooks],
     })  # fmt: skip
     return 0
 

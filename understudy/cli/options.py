@@ -44,6 +44,7 @@ ParameterOption = Annotated[list[str] | None, opt("A parameter; may be repeated.
 OutFile = Annotated[Path, opt("The file to write.", "--out")]
 OutFolder = Annotated[Path, opt("The folder to make; it must be new.", "--out")]
 ClampOption = Annotated[bool, opt("Clamp values outside the schema in place of refusing the table.", "--clamp")]
+YesOption = Annotated[bool, opt("Ask nothing: spend a budget even on what is expected to FAIL.", "--yes")]
 SeedOption = Annotated[int, opt("Of every draw but private noise.", "--seed", min=0, max=MAX_SEED)]
 MeasureOption = Annotated[list[str] | None, opt("Only this measure; may be repeated.", "--measure")]
 TimeLimitOption = Annotated[float | None, opt("Seconds for each measure.", "--time-limit-s", min=0.001)]

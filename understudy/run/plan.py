@@ -30,7 +30,7 @@ from understudy.executor import check_elsewhere, checked
 from understudy.job.load import Inputs, read_inputs
 from understudy.job.spec import Job, PlannedCandidate, composed
 from understudy.provenance import fingerprint_key
-from understudy.run.preflight import Intent, Size, Swept, beyond_reach, cautions, could_pass
+from understudy.run.preflight import Intent, Size, Swept, beyond_reach, cautions, could_pass, doubts
 from understudy.run.workspace import RunWorkspace, requested, tidy
 
 PUBLICATION = "_published"
@@ -143,10 +143,10 @@ class Plan:
         return {label: claim for label, claim in fits if claim is not None}
 
     @cached_property
-    def warnings(self) -> tuple[str, ...]:
+    def _intent(self) -> Intent:
         # The seeds of a sweep share what there is to say: one line for all of them.
         shown = {label: point.setting_label for label, point in self.points.items()}
-        intent = Intent(
+        return Intent(
             {shown[label]: chosen for label, chosen in self.generators.items()},
             {shown[label]: schedule for label, schedule in self.schedules.items()},
             self.schema,
@@ -154,6 +154,22 @@ class Plan:
             self.job.outside,
             Swept(self.composed, self.unpaid, self.schedules) if self.job.is_sweep else None,
         )
+
+    @cached_property
+    def doubts(self) -> dict[str, str]:
+        """Sentences on the private fits that are expected to FAIL the policy, by what warnings call them."""
+        return doubts(self._intent, self._measured_policy, 1 - self.job.split.holdout_share)
+
+    @property
+    def in_vain(self) -> tuple[str, ...]:
+        """Those of the fits still to pay for whose tables may be released, where all of these are in doubt."""
+        paid = frozenset() if self.restart else requested(self.out)
+        labels = self.schedules.keys() & ({*self.points} if self.job.release is None else {self.job.release})
+        due = dict.fromkeys(self.points[label].setting_label for label in sorted(labels - paid))
+        return tuple(self.doubts[name] for name in due) if due.keys() <= self.doubts.keys() else ()
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
         published = []
         if self.together is not None:
             published = [
@@ -168,19 +184,27 @@ class Plan:
             for label, claim in self.both_tables.items()
         )
         long = lasting(self.waivers, self.policy.name, self.policy.valid_days, datetime.now(UTC).date())
-        return (*cautions(intent), *published, *both_tables, *long, *self._unreachable)
+        return (
+            *cautions(self._intent), *self.doubts.values(), *published, *both_tables, *long, *self._unreachable,
+        )  # fmt: skip
 
     @property
-    def _unreachable(self) -> tuple[str, ...]:
-        """Rules that no table of the declared size could pass and no claim of this run proves."""
-        options, schema, asked = self.job.evaluation, self.schema, self.job.evaluation.measures
-        if schema.n_units is None:
-            return ()
+    def _measured_policy(self) -> Policy:
+        """The policy with those of its rules whose numbers the job measures."""
+        asked = self.job.evaluation.measures
         rules = tuple(
             rule
             for rule in self.policy.rules
             if asked is None or rule.measure not in CATALOG or CATALOG[rule.measure].by in asked
         )
+        return self.policy.model_copy(update={"rules": rules})
+
+    @property
+    def _unreachable(self) -> tuple[str, ...]:
+        """Rules that no table of the declared size could pass and no claim of this run proves."""
+        options, schema, policy = self.job.evaluation, self.schema, self._measured_policy
+        if schema.n_units is None:
+            return ()
         share, rows_each = self.job.split.holdout_share, schema.max_rows_per_unit
         searched = SEARCHED * options.sample_rows
         sizes = {
@@ -188,9 +212,8 @@ class Plan:
             for label in (self.points if self.job.release is None else [self.job.release])
         }
         # Rules whose limits can be measured need no curve, which takes a moment to work out.
-        if all(could_pass(rule, size) for rule in rules for size in sizes.values()):
+        if all(could_pass(rule, size) for rule in policy.rules for size in sizes.values()):
             return ()
-        policy = self.policy.model_copy(update={"rules": rules})
         return tuple(beyond_reach(policy, sizes, {label: self._proven(label) for label in sizes}))
 
     def _n_rows(self, label: str) -> int | None:

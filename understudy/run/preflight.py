@@ -19,7 +19,7 @@ import numpy as np
 from scipy import special
 
 from evaluate.gate.decision import bounded, false_alarms, most_of
-from evaluate.gate.policy import Policy, Rule
+from evaluate.gate.policy import Policy, Rule, load_policy, shipped
 from evaluate.intervals import clopper_pearson, wilson
 from evaluate.privacy.membership import Scores, true_positive_rate
 from evaluate.privacy.membership_attacks import MOST_ROWS, ROWS_EACH, affordable_targets
@@ -31,6 +31,7 @@ from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule, resolve_delta
 from synth.generators.base import Generator, PrivateGenerator
 from synth.generators.base import cautions as warned
+from synth.generators.outlook import doubt
 from synth.schema import Schema
 from understudy.budget import LEDGER_VARIABLE, Fund
 from understudy.job.spec import composed
@@ -94,6 +95,29 @@ def cautions(intent: Intent) -> Iterator[str]:
             yield from _of_budget(intent, label)
         yield from _of_units(intent)
         yield from _of_all(intent)
+
+
+RULES = {"worst": "columns.tvd.excess.worst", "mean": "columns.tvd.excess", "tail": "columns.tail.excess.worst"}
+"""Measures of the rules that an outlook tells of, by its words for their limits."""
+
+
+def doubts(intent: Intent, policy: Policy, train_share: float = 1.0) -> dict[str, str]:
+    """Sentences without a final stop on private fits that are expected to FAIL a policy, by label."""
+    binding = {rule.measure: rule.failing for rule in policy.rules if rule.severity == "fail" and not rule.subject}
+    limits = {name: binding.get(measure) for name, measure in RULES.items()}
+    result = {}
+    for label, schedule in intent.schedules.items():
+        chosen = intent.generators[label]
+        why = doubt(chosen, intent.schema, schedule, train_share=train_share, policy=policy.name, **limits)
+        if why is not None:
+            result[label] = f"{_listed(intent, [label])}: {why}"
+    return result
+
+
+def beyond_shipped(share: float) -> list[str]:
+    """Policies that ship and allow no column so many rows in the wrong place."""
+    rules = ((name, rule) for name in shipped() for rule in load_policy(name).rules if rule.measure == RULES["worst"])
+    return [name for name, rule in rules if rule.breaks(share)]
 
 
 def _of_budget(intent: Intent, label: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from evaluate.gate.policy import load_policy
 from evaluate.gate.verdict import Verdict
 from evaluate.provenance import Provenance, PublishedNumbers, Released, SweepRecord
 from evaluate.result import Evaluation
@@ -43,7 +44,7 @@ from understudy.provenance import count_attempt, note_training
 from understudy.run import stages
 from understudy.run.candidates import SYNTHETIC, candidate_of, joined, make_all, table_path
 from understudy.run.plan import PUBLICATION, Plan
-from understudy.run.preflight import Intent, cautions
+from understudy.run.preflight import Intent, cautions, doubts
 from understudy.run.stages import disproved
 from understudy.run.workspace import TRAINING, RunWorkspace, unfinished
 
@@ -253,6 +254,8 @@ class SingleFit:
     training: Path | None
     executor: str | None
     warnings: tuple[str, ...]
+    in_vain: tuple[str, ...]
+    """Those of the warnings that it is expected to FAIL the mildest policy."""
 
 
 def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keyword)
@@ -289,8 +292,10 @@ def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keywor
     if fund is not None and schedule is not None:
         fund.check({chosen.name: schedule.curve})
     schedules = {} if schedule is None else {"": schedule}
-    warnings = tuple(cautions(Intent({"": chosen}, schedules, schema, fund, outside)))
-    return SingleFit(chosen, table, schema, schedule, fund, outside, out, training, executor, warnings)
+    intent = Intent({"": chosen}, schedules, schema, fund, outside)
+    in_vain = tuple(doubts(intent, load_policy("internal")).values())
+    warnings = (*cautions(intent), *in_vain)
+    return SingleFit(chosen, table, schema, schedule, fund, outside, out, training, executor, warnings, in_vain)
 
 
 def carry_out(

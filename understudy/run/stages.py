@@ -19,11 +19,11 @@ from evaluate.tables import MetricResult, Real, Tables
 from synth.dp.budget import Budget
 from synth.dp.statement import PrivacyStatement
 from synth.errors import ModelError, UnderstudyError
-from synth.generators.auto import Planned, outlook
-from synth.generators.base import Generator, PrivateGenerator, fit_model, unwrapped, with_files
+from synth.generators.base import Generator, PrivateGenerator, fit_model, with_files
 from synth.generators.models.constraints import REJECTED
 from synth.generators.models.model import Model
 from synth.generators.models.postprocess import write_rows
+from synth.generators.outlook import outlook
 from synth.generators.registry import generator
 from synth.progress import Progress
 from synth.schema import Schema
@@ -118,12 +118,10 @@ def shadow(plan: Plan, real: Real, candidate: Candidate, synthetic: Path, progre
 
 def expected(plan: Plan, label: str) -> Expectation | None:
     """The outlook of a private candidate by public facts; `None` where nothing can be worked out, as of histories."""
-    chosen, schedule = plan.generators[label], plan.schedules.get(label)
-    if schedule is None or not isinstance(chosen, PrivateGenerator) or chosen.in_order:
+    share = 1 - plan.job.split.holdout_share
+    forecast = outlook(plan.generators[label], plan.schema, schedule=plan.schedules.get(label), train_share=share)
+    if forecast is None:
         return None
-    if not isinstance(unwrapped(chosen), Planned):
-        return None
-    forecast = outlook(chosen, plan.schema, schedule=schedule, train_share=1 - plan.job.split.holdout_share)
     return Expectation(forecast.column, forecast.tree, forecast.pair, forecast.n_rows)
 
 

@@ -87,7 +87,7 @@ def domain_shares(schema: Schema) -> dict[str, float]:
     bounds = BOUNDS_SHARE * min(FEW_UNITS / n_units, 1.0) ** (2 / 3)
     spikes = SPIKES_SHARE * min(FEW_SPIKE_UNITS / n_units, 1.0) ** (2 / 3)
     shares = {
-        _domain_event(schema, name): CATEGORIES_SHARE if schema.columns[name].domain == "categories" else bounds
+        domain_event(schema, name): CATEGORIES_SHARE if schema.columns[name].domain == "categories" else bounds
         for name in schema.measured
     }
     shares |= {_spikes_event(name): spikes for name in schema.spikes_measured}
@@ -107,7 +107,7 @@ def domain_events(schema: Schema, rho: float, delta: float) -> list[Event]:
     ]
 
 
-def _domain_event(schema: Schema, name: str) -> str:
+def domain_event(schema: Schema, name: str) -> str:
     return f"{schema.columns[name].domain} of column {name!r}"
 
 
@@ -128,7 +128,7 @@ def measure_domain(train: TrainingTable, schema: Schema, budget: Budget) -> Sche
 
 def _measure(train: TrainingTable, schema: Schema, name: str, budget: Budget) -> Any:
     column: Any = schema.columns[name]
-    what = _domain_event(schema, name)
+    what = domain_event(schema, name)
     if column.domain == "categories":
         event = budget.schedule.required(what, StabilityEvent)
         named = tuple(sorted(budget.name_stable(train.category_counts(name), event)))

@@ -1,7 +1,5 @@
-"""Costs of fits: rho and epsilon on paper, forecasts, fixed costs, and the choice of `auto`."""
+"""Costs of fits: rho and epsilon on paper, fixed costs, and the choice of `auto`."""
 
-import itertools
-import math
 from functools import reduce
 from typing import Any
 
@@ -15,14 +13,13 @@ from scipy import stats
 from evaluate.privacy.audit.white_box import audit
 from synth.dp.events import GaussianEvent, SelectionEvent, StabilityEvent
 from synth.dp.schedule import Schedule
-from synth.errors import BudgetError
 from synth.generators import registry
 from synth.generators.aim import Aim
-from synth.generators.auto import FEW_COLUMNS, Auto, outlook
+from synth.generators.auto import FEW_COLUMNS, Auto
 from synth.generators.base import PrivateGenerator
 from synth.generators.fitting.private_fit import MOST_DOMAIN_SHARE, domain_events, domain_shares
 from synth.generators.latent_class import LatentClass
-from synth.generators.marginal_generator import Independent, Mst
+from synth.generators.marginal_generator import Independent
 from synth.generators.trees import Trees
 from synth.schema import Schema, build_schema
 
@@ -136,55 +133,6 @@ def test_noisy_pairs_take_twice_the_share_of_choices_and_pairs_with_the_target_t
     assert (focused.count, others.count) == (8, 28)
     assert focused.rho == pytest.approx(0.3 * pairs * rho)
     assert others.rho == pytest.approx(0.7 * pairs * rho)
-
-
-N_ROWS = 4000
-
-
-def schema_of(n_units: int = N_ROWS, **changes: Any) -> Schema:
-    columns: dict[str, Any] = {
-        "age": {"kind": "integer", "bounds": [0, 99]},
-        "income": {"kind": "real", "bounds": [0, 1000], "decimals": 2},
-        "town": {"kind": "categorical", "categories": ["a", "b", "c", "d", "e", "f"]},
-        "ill": {"kind": "boolean"},
-        "grade": {"kind": "integer", "bounds": [0, 4]},
-        "day": {"kind": "date", "bounds": ["2020-01-01", "2020-12-31"]},
-        **changes.pop("columns", {}),
-    }
-    return build_schema({"status": "declared", "n_units": n_units, "columns": columns, **changes})
-
-
-def test_an_outlook_has_the_mean_absolute_noise_of_columns_and_pairs() -> None:
-    generator = Mst(epsilon=1.0)
-    schedule, expected = generator.schedule(schema_of()), outlook(generator, schema_of())
-    assert schedule is not None
-    columns, _, pairs = schedule.events
-    assert isinstance(columns, GaussianEvent)
-    assert isinstance(pairs, GaussianEvent)
-    sizes = sorted([34, 34, 8, 4, 7, 34])  # `other` and `missing` beside 32 codes, or those that are declared
-    products = sorted(a * b for a, b in itertools.combinations(sizes, 2))
-    per_cell = 1 / (N_ROWS * math.sqrt(2 * math.pi))
-    assert expected.n_marginals == 5
-    assert expected.tree == pytest.approx(4 * 34 * pairs.sigma * per_cell)
-    assert expected.pair == pytest.approx(products[len(products) // 2] * pairs.sigma * per_cell)
-    assert expected.columns["town"] == pytest.approx(8 * columns.sigma * per_cell)
-
-
-def test_less_epsilon_columns_to_measure_and_more_rows_of_a_unit_are_expected_to_cost() -> None:
-    who = {"who": {"kind": "identifier", "template": "####"}}
-    plain, weak = (outlook(Mst(epsilon=epsilon), schema_of()) for epsilon in (1.0, 0.2))
-    asked = schema_of(columns={"town": {"kind": "categorical", "measure": True}})
-    costly = (
-        outlook(Mst(epsilon=1.0), asked),
-        outlook(Mst(epsilon=1.0), schema_of(columns=who, entity="who", max_rows_per_unit=5)),
-    )
-    assert all(other.columns["ill"] > plain.columns["ill"] for other in (weak, *costly))
-    alone = build_schema({"status": "declared", "n_units": 100, "columns": {"ill": {"kind": "boolean"}}})
-    for generator in (Mst(epsilon=1.0), LatentClass(epsilon=1.0)):
-        single = outlook(generator, alone)
-        assert (single.tree, single.pair, single.n_marginals) == (None, None, 0)
-    with pytest.raises(BudgetError, match="an outlook needs an epsilon"):
-        outlook(Mst(), schema_of())
 
 
 def schema(n_units: int, k: int = 1, n_numbers: int = 1, n_lists: int = 0, n_spiked: int = 0) -> Schema:

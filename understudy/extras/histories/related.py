@@ -337,8 +337,10 @@ def _write_pair(inputs: RelatedInputs, plans: Mapping[Role, Plan], label: str) -
     return bool(keys.is_unique and of_rows.isin(keys).all())
 
 
-def run(job: Path, folder: Path, console: "Console", signer: "Signer | None", *, is_named: bool, **options: Any) -> int:
-    from understudy.cli.jobs import planned, show, show_plan
+def run(
+    job: Path, folder: Path, console: "Console", signer: "Signer | None", *, is_named: bool, yes: bool, **options: Any
+) -> int:
+    from understudy.cli.jobs import ask_to_spend, planned, show, show_plan
 
     inputs, plans = make_related_plan(job, folder, **options)
     for plan in plans.values() if not is_named else ():
@@ -347,6 +349,7 @@ def run(job: Path, folder: Path, console: "Console", signer: "Signer | None", *,
         console.warn(warning)
     if not is_named:
         return planned(job, folder, console)
+    ask_to_spend([why for plan in plans.values() for why in plan.in_vain], yes=yes)
     outcome = run_related(inputs, plans, console, signer)
     for role, table in outcome.tables.items():
         console.say(f"Table of {role}:")
