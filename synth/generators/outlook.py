@@ -223,7 +223,7 @@ def _domain(generator: Planned, schema: Schema) -> tuple[dict[str, int], dict[st
     cells, sizes = {}, {}
     for attribute in Discretizer.by_schema(assumed(schema)).attributes:
         merged = attribute.edges is not None and not getattr(attribute.column, "bins", ())
-        limit = generator.n_bins + BEYOND_CODES if merged else attribute.size
+        limit = generator.bins(schema) + BEYOND_CODES if merged else attribute.size
         cells[attribute.name], sizes[attribute.name] = attribute.n_cells, min(attribute.size, limit)
     return cells, sizes
 
