@@ -8,6 +8,7 @@ to noisy pairs.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,10 @@ SPREAD = 0.7
 """Standard deviation over the classes of the log probabilities that the descent begins with."""
 NEARER = 4.0
 """Gain of the log probability of a code in a class that begins near a row with it."""
+FOLLOWED = "\0followed"
+"""Ends the name of an attribute whose codes are merged as in a marginal of many columns."""
+EXCLUDED = 60.0
+"""Loss of the log probability of a code that a class no longer has: no gradient comes through that."""
 LEAST_SHARE = 1e-4
 """Share that all codes of an attribute have together at least, evenly, when the descent begins."""
 
@@ -95,8 +100,8 @@ class ClassEstimation:
     def add(self, measurements: Sequence[Measurement]) -> None:
         for each in measurements:
             columns = {self._of.get(name) for name in each.clique}
-            if None in columns or not 1 <= len(columns) == len(each.clique) <= 3:
-                raise ValueError(f"a clique is of one to three columns of the domain: clique={each.clique}")
+            if None in columns or not 1 <= len(columns) == len(each.clique):
+                raise ValueError(f"a clique is of columns of the domain, each once: clique={each.clique}")
             whole = each.ordered({name: self.sizes[name] for name in each.clique})
             shares = (whole.values / self.total).astype(np.float32)
             precisions = np.asarray(np.square(self.total / np.asarray(whole.sigma)), dtype=np.float32)
@@ -107,6 +112,28 @@ class ClassEstimation:
         """Let each class begin near one row of codes, shape (n_classes, n_attributes), which are likelier there."""
         for index, codes in enumerate(rows.T):
             self._parameters[0][self._starts[index] + codes, np.arange(len(rows))] += np.float32(NEARER)
+
+    def follow(
+        self, codes: Mapping[str, NDArray[np.int64]], counts: NDArray[Any], sigma: float, rng: np.random.Generator
+    ) -> None:
+        """Add a marginal of many columns, by merged codes, and let each class have one cell of it from now on.
+
+        A class keeps what it tells of other columns, and draws its cell by its own chances times what was measured over
+        what the model has. Descent alone would not get there: a set of columns of which no part tells anything costs
+        more information than each step of it gains.
+        """
+        names = {name: name + FOLLOWED for name in codes}
+        for name, merged in codes.items():
+            self._of[names[name]], self.sizes[names[name]] = name, int(merged.max()) + 1
+            self._merging[names[name]] = (merged == np.arange(merged.max() + 1)[:, np.newaxis]).astype(np.float32)
+        self.add([Measurement(tuple(names.values()), counts, sigma)])
+        tables, shares = self._probabilities()
+        known = self._known(tables)
+        chances = _rows([known[name] for name in names.values()], np.ones_like(shares))
+        wanted = np.maximum(counts.ravel(), 0.0) / np.maximum(chances @ shares * self.total, 1.0)
+        cells = sample_categorical(chances.T * wanted + 1e-12, rng)
+        for name, drawn in zip(codes, np.unravel_index(cells, counts.shape), strict=True):
+            self._parameters[0][self._slices[name]] -= np.float32(EXCLUDED) * (codes[name][:, np.newaxis] != drawn)
 
     @property
     def noise(self) -> float:
@@ -226,24 +253,19 @@ class _Block:
 
 def _spread(measured: _Measured, known: Mapping[str, Floats], shares: Floats, by_table: Mapping[str, Floats]) -> Floats:
     """The derivative of one marginal's loss by the shares of classes; those by the tables are added to `by_table`."""
-    *others, last = measured.clique
-    tables = [known[name] for name in others]
-    joint = _rows(tables, shares)
-    shape = [len(table) for table in tables]
-    residuals = (joint @ known[last].T).reshape(measured.shares.shape) - measured.shares
-    residuals = (residuals * measured.precisions).reshape(len(joint), -1)
-    by_table[last][...] += residuals.T @ joint
-    pulled = (residuals @ known[last]).reshape(*shape, len(shares))
-    if not others:
-        return np.asarray(pulled)
-    if len(others) == 1:
-        by_table[others[0]][...] += pulled * shares
-        return np.asarray(np.einsum("ak,ak->k", pulled, tables[0]))
-    with_second: Floats = np.einsum("abk,bk->ak", pulled, tables[1])
-    by_table[others[0]][...] += with_second * shares
-    by_table[others[1]][...] += np.einsum("abk,ak->bk", pulled, tables[0]) * shares
-    by_share: Floats = np.einsum("ak,ak->k", with_second, tables[0])
-    return by_share
+    cut, even = len(measured.clique) // 2, np.ones_like(shares)
+    sides = measured.clique[:cut], measured.clique[cut:]
+    first, other = (_rows([known[name] for name in side], even) for side in sides)
+    weighted = first * shares
+    residuals = (weighted @ other.T).reshape(measured.shares.shape) - measured.shares
+    residuals = (residuals * measured.precisions).reshape(len(first), -1)
+    pulled = residuals @ other
+    for side, by_row in zip(sides, (pulled * shares, residuals.T @ weighted), strict=True):
+        for index, name in enumerate(side):
+            before, after = (_rows([known[n] for n in part], even) for part in (side[:index], side[index + 1 :]))
+            cells = by_row.reshape(len(before), len(known[name]), len(after), len(shares))
+            by_table[name][...] += np.einsum("aibk,ak,bk->ik", cells, before, after)
+    return np.asarray(np.einsum("ak,ak->k", pulled, first))
 
 
 def _rows(tables: Sequence[Floats], shares: Floats) -> Floats:
