@@ -253,6 +253,32 @@ class _Block:
 
 def _spread(measured: _Measured, known: Mapping[str, Floats], shares: Floats, by_table: Mapping[str, Floats]) -> Floats:
     """The derivative of one marginal's loss by the shares of classes; those by the tables are added to `by_table`."""
+    if len(measured.clique) > 3:
+        return _spread_many(measured, known, shares, by_table)
+    *others, last = measured.clique
+    tables = [known[name] for name in others]
+    joint = _rows(tables, shares)
+    shape = [len(table) for table in tables]
+    residuals = (joint @ known[last].T).reshape(measured.shares.shape) - measured.shares
+    residuals = (residuals * measured.precisions).reshape(len(joint), -1)
+    by_table[last][...] += residuals.T @ joint
+    pulled = (residuals @ known[last]).reshape(*shape, len(shares))
+    if not others:
+        return np.asarray(pulled)
+    if len(others) == 1:
+        by_table[others[0]][...] += pulled * shares
+        return np.asarray(np.einsum("ak,ak->k", pulled, tables[0]))
+    with_second: Floats = np.einsum("abk,bk->ak", pulled, tables[1])
+    by_table[others[0]][...] += with_second * shares
+    by_table[others[1]][...] += np.einsum("abk,ak->bk", pulled, tables[0]) * shares
+    by_share: Floats = np.einsum("ak,ak->k", with_second, tables[0])
+    return by_share
+
+
+def _spread_many(
+    measured: _Measured, known: Mapping[str, Floats], shares: Floats, by_table: Mapping[str, Floats]
+) -> Floats:
+    """The same of any number of attributes, half of which at a time are one."""
     cut, even = len(measured.clique) // 2, np.ones_like(shares)
     sides = measured.clique[:cut], measured.clique[cut:]
     first, other = (_rows([known[name] for name in side], even) for side in sides)
@@ -264,7 +290,7 @@ def _spread(measured: _Measured, known: Mapping[str, Floats], shares: Floats, by
         for index, name in enumerate(side):
             before, after = (_rows([known[n] for n in part], even) for part in (side[:index], side[index + 1 :]))
             cells = by_row.reshape(len(before), len(known[name]), len(after), len(shares))
-            by_table[name][...] += np.einsum("aibk,ak,bk->ik", cells, before, after)
+            by_table[name][...] += np.einsum("aibk,abk->ik", cells, before[:, np.newaxis] * after)
     return np.asarray(np.einsum("ak,ak->k", pulled, first))
 
 

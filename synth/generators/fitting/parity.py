@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import khatri_rao
 
 from synth.domain import Discretizer
 from synth.domain.discretizer import OTHER, Attribute
@@ -28,10 +27,9 @@ from synth.schema import Schema
 Codes = NDArray[np.int64]
 Array = NDArray[np.float64]
 LEAST_COLUMNS = 3  # beside the target: marginals of fewer are chosen as they are
-MOST_TOGETHER, GROUP = 15, 5
-"""Columns beside the target that are counted together, and those of a group: three groups are counted at a time."""
-MOST_COLUMNS = 60
-"""Columns beside the target up to which sets are looked for: each three groups of them are counted together."""
+MOST_TOGETHER, GROUP = 15, 4
+"""Columns beside the target that are counted together; of more columns each three groups of so many are."""
+MOST_COLUMNS = 52  # beside the target, up to which sets are looked for
 MOST_SETS = 1 << 16  # sets that are looked at, about: where there are more, those of fewer columns
 MOST_CODES, FREQUENT = 16, 0.01
 """Codes of a column that are told apart, and the share of the rows that a category has among them."""
@@ -82,7 +80,7 @@ def blocks_of(names: Sequence[str]) -> list[Clique]:
     if len(names) <= MOST_TOGETHER:
         return [tuple(names)]
     groups = [tuple(names[start : start + GROUP]) for start in range(0, len(names), GROUP)]
-    return [sum(chosen, ()) for chosen in combinations(groups, MOST_TOGETHER // GROUP)]
+    return [sum(chosen, ()) for chosen in combinations(groups, LEAST_COLUMNS)]
 
 
 def is_searched(schema: Schema) -> bool:
@@ -124,6 +122,7 @@ class ParitySearch:
 
     @cached_property
     def _exact(self) -> list[NDArray[np.int64]]:
+        """*Sensitive*. Exact counts of each block."""
         return self.counts(self.blocks, self.codes)
 
     @cached_property
@@ -197,10 +196,10 @@ class ParitySearch:
         tables = dict(zip(model.domain, model.tables, strict=True))
         names = tuple(functions)
         sides = names[: len(names) // 2], names[len(names) // 2 :]
-        first, other = (reduce(np.kron, (functions[name] for name in side)) for side in sides)
+        first, other = (_kron([functions[name] for name in side]) for side in sides)
         sums = first @ exact.reshape(first.shape[1], -1) @ other.T
         first, other = (
-            reduce(khatri_rao, (functions[name][:, codes[name]] @ tables[name] for name in side)) for side in sides
+            reduce(_each_pair, (functions[name][:, codes[name]] @ tables[name] for name in side)) for side in sides
         )
         return np.abs(sums - model.total * (first * model.shares) @ other.T).ravel()
 
@@ -223,3 +222,15 @@ def _has_order(attribute: Attribute) -> bool:
 def _middles(mass: np.ndarray) -> Array:
     """The share of the mass below the middle of each code."""
     return np.asarray((np.cumsum(mass) - mass / 2) / max(float(mass.sum()), 1e-300))
+
+
+def _kron(matrices: Sequence[Array]) -> Array:
+    product = np.ones((1, 1))
+    for matrix in matrices:
+        product = np.asarray(np.kron(product, matrix))
+    return product
+
+
+def _each_pair(first: Array, other: Array) -> Array:
+    """Products of each line of one matrix with each of another, cell by cell."""
+    return (first[:, np.newaxis] * other).reshape(-1, first.shape[1])
