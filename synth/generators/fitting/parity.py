@@ -176,7 +176,10 @@ class ParitySearch:
         for name, each in codes.items():
             numbers = np.arange(each.max() + 1)
             apart = np.less_equal if _has_order(named[name]) else np.equal
-            functions[name] = 1.0 - 2.0 * apart(numbers[np.newaxis], numbers[:-1, np.newaxis])
+            # The halves by which the set was found come first, as far as these codes have them.
+            balance = np.bincount(each, np.maximum(self.masses[name], 1e-9) * (0.5 - self.codes[name]))
+            below = np.vstack([balance > 0, apart(numbers[np.newaxis], numbers[:-1, np.newaxis])])
+            functions[name] = 1.0 - 2.0 * (below ^ below[:, -1:])  # `missing` is in the last half
         functions[self.target] = contrasts(self._size(self.target))[[clique[self.target]]]
         (exact,) = self.counts([tuple(clique)], codes)
         shape = [len(each) for each in functions.values()]
@@ -198,10 +201,11 @@ class ParitySearch:
         sides = names[: len(names) // 2], names[len(names) // 2 :]
         first, other = (_kron([functions[name] for name in side]) for side in sides)
         sums = first @ exact.reshape(first.shape[1], -1) @ other.T
-        first, other = (
-            reduce(_each_pair, (functions[name][:, codes[name]] @ tables[name] for name in side)) for side in sides
-        )
-        return np.abs(sums - model.total * (first * model.shares) @ other.T).ravel()
+        # The mean of each function, and of their products, within each class; half the time in single precision.
+        means = {name: (each[:, codes[name]] @ tables[name]).astype(np.float32) for name, each in functions.items()}
+        within, others = (reduce(_each_pair, (means[name] for name in side)) for side in sides)
+        expected = (within * model.shares.astype(np.float32)) @ others.T
+        return np.asarray(np.abs(sums - model.total * expected.astype(np.float64)).ravel())
 
     def _size(self, name: str) -> int:
         return int(self.codes[name].max()) + 1
@@ -231,6 +235,6 @@ def _kron(matrices: Sequence[Array]) -> Array:
     return product
 
 
-def _each_pair(first: Array, other: Array) -> Array:
+def _each_pair(first: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
     """Products of each line of one matrix with each of another, cell by cell."""
     return (first[:, np.newaxis] * other).reshape(-1, first.shape[1])

@@ -277,14 +277,14 @@ def test_the_derivative_of_a_marginal_of_many_columns_is_that_of_its_loss(rng) -
     sizes, step = {"a": 2, "b": 3, "c": 2, "d": 2, "e": 3}, 1e-5
     tables: dict[str, np.ndarray] = {name: rng.dirichlet(np.ones(size), 3).T for name, size in sizes.items()}
     shape, shares = tuple(sizes.values()), rng.dirichlet(np.ones(3))
-    marginal: Any = _Measured(tuple(sizes), rng.random(shape), rng.uniform(1, 9, shape))  # type: ignore[arg-type]
+    marginal: Any = _Measured(tuple(sizes), rng.random(shape), rng.uniform(1, 9, shape))
 
     def loss_of_tables() -> float:
         expected = np.einsum("ak,bk,ck,dk,ek,k->abcde", *tables.values(), shares)
         return float((marginal.precisions * (expected - marginal.shares) ** 2).sum()) / 2
 
     derivatives: dict[str, Any] = {name: np.zeros_like(table) for name, table in tables.items()}
-    derivatives["shares"] = _spread_many(marginal, tables, shares, derivatives)  # type: ignore[arg-type]
+    derivatives["shares"] = _spread_many(marginal, tables, shares, derivatives)
     for name, values in (*tables.items(), ("shares", shares)):
         for position in np.ndindex(values.shape):
             ends = []
