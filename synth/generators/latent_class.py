@@ -22,6 +22,7 @@ from synth.domain.counts import MARK, CoarseCounts, Coarsening
 from synth.domain.discretizer import OTHER
 from synth.dp.events import GaussianEvent, NamedEvents, SelectionEvent, gaussian_of_rho
 from synth.dp.schedule import approximate_rho, resolve_delta
+from synth.generators.fitting.parity import ParitySearch, is_searched
 from synth.generators.fitting.private_fit import COLUMNS, Known, OneWay, PrivateFit
 from synth.generators.fitting.selection import ClassSearch, Weight, check_workload, column_weights
 from synth.generators.marginal_generator import MarginalEvents, MarginalGenerator
@@ -32,6 +33,8 @@ from synth.schema import Schema
 from synth.schema.kinds import Column
 
 CHOICES, CHOSEN = "choices of marginals", "marginals that were chosen"
+MANY_COLUMNS = "choices of many columns that tell the target"
+MANY_SHARE = 0.2  # share of these in what choices cost
 EXACT_SIGNAL = 10_000.0  # rows in standard deviations of a pair's noise, as a fit without noise takes them
 BINS, BINS_POWER, FEWEST_BINS, MOST_BINS = 4.0, 0.25, 12, 32
 """Codes of a number are so many times this power of the signal, between these limits."""
@@ -59,6 +62,7 @@ ZERO_SIGMA, OPEN_SIGMA = 0.05, 1e9
 class ChosenEvents(NamedEvents):
     choices: SelectionEvent
     marginals: GaussianEvent
+    many: SelectionEvent | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ class LatentClass(MarginalGenerator):
             counts[weight] = counts.get(weight, 0) + 1
         n_rounds = self.n_rounds(schema)
         weighted = math.fsum(weight * count for weight, count in counts.items())
+        many = MANY_SHARE if is_searched(schema) else 0.0
 
         def whole(rho: float) -> LatentClassEvents:
             rest = (1 - self.columns_share) * rho
@@ -122,8 +127,13 @@ class LatentClass(MarginalGenerator):
                     for weight, count in sorted(counts.items())
                 },
                 ChosenEvents(
-                    SelectionEvent.of_rho(CHOICES, self.choices_share * chosen, n_rounds),
+                    SelectionEvent.of_rho(CHOICES, (1 - many) * self.choices_share * chosen, n_rounds),
                     gaussian_of_rho(CHOSEN, (1 - self.choices_share) * chosen, count=n_rounds, sensitivity=k),
+                    SelectionEvent.of_rho(
+                        MANY_COLUMNS, many * self.choices_share * chosen, 2 * min(N_BATCHES, n_rounds)
+                    )
+                    if many
+                    else None,
                 )
                 if n_rounds
                 else None,
@@ -209,7 +219,10 @@ class LatentClass(MarginalGenerator):
         price = self.price * (1 + DEAR / self.signal(fit.schema)) * estimation.noise
         estimation.run(FIRST_STEPS, price)
         if events.chosen is not None:
-            self._choose(fit, events.chosen, table, estimation, price)
+            parity = None
+            if events.chosen.many is not None:
+                parity = ParitySearch(fit.train, str(fit.schema.target), discretizer, masses, self.n_classes)
+            self._choose(fit, events.chosen, table, estimation, price, parity)
         fit.progress("estimating the distribution", None)
         estimation.run(LAST_STEPS, price, last=True)
         return estimation.model()
@@ -225,13 +238,22 @@ class LatentClass(MarginalGenerator):
             yield Measurement(clique, noisy, _sigma(fit, event))
 
     def _choose(
-        self, fit: PrivateFit, events: ChosenEvents, table: CoarseCounts, estimation: ClassEstimation, price: float
+        self,
+        fit: PrivateFit,
+        events: ChosenEvents,
+        table: CoarseCounts,
+        estimation: ClassEstimation,
+        price: float,
+        parity: ParitySearch | None,
     ) -> None:
         """Measure what the model is furthest from, in batches, and fit it anew after each."""
         n_rounds, done, event = events.choices.count, 0, events.marginals
         sigma, k = _sigma(fit, event), fit.schema.max_rows_per_unit
         search = ClassSearch(table, self._weights(fit.schema), self.max_cells)
         for batch in np.array_split(np.arange(n_rounds), min(N_BATCHES, n_rounds)):
+            if parity is not None and events.many is not None:
+                n_followed = self._follow(fit, events.many, event, parity, estimation)
+                batch, done = batch[n_followed:], done + n_followed
             scores = search.scores(estimation, sigma)
             is_apart, is_new = np.ones((2, len(scores)), dtype=bool)
             chosen = []
@@ -246,6 +268,29 @@ class LatentClass(MarginalGenerator):
                 fit.progress("measuring marginals", done / n_rounds)
             estimation.add(chosen)
             estimation.run(BATCH_STEPS, price)
+
+    def _follow(
+        self,
+        fit: PrivateFit,
+        choice: SelectionEvent,
+        event: GaussianEvent,
+        parity: ParitySearch,
+        estimation: ClassEstimation,
+    ) -> int:
+        """Measure many columns with the target, if they tell it; the number of marginals that were measured."""
+        k = fit.schema.max_rows_per_unit
+        sigma = _sigma(fit, event)
+        model = estimation.model()
+        scores = parity.scores(model, sigma, 2 * k / choice.epsilon if fit.promises else 0.0)
+        index = fit.budget.choose(np.append(0.0, scores), k, choice)
+        if index == 0:  # no set of columns
+            return 0
+        splits, distances = parity.splits(parity.clique(index - 1), model)
+        codes = splits[fit.budget.choose(distances, k, choice)]
+        (counts,) = parity.counts([tuple(codes)], codes)
+        noisy = fit.budget.release(counts, event).astype(np.float64)
+        estimation.follow(codes, noisy, sigma, fit.rng)
+        return 1
 
 
 def _stretches(discretizer: Discretizer, masses: Mapping[str, np.ndarray]) -> Iterator[tuple[str, list[slice]]]:

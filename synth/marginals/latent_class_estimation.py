@@ -8,6 +8,7 @@ to noisy pairs.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,10 @@ ROUGHNESS = 0.1
 """Penalty on squared third differences of log probabilities along neighboring codes, in prices. A normal density, or a
 slope, has none."""
 ORDER = 3
+FOLLOWED = "\0followed"
+"""Ends the name of an attribute whose codes are merged as in a marginal of many columns."""
+EXCLUDED = 60.0
+"""Loss of the log probability of a code that a class no longer has: no gradient comes through that."""
 LEAST_SHARE = 1e-4
 """Share that all codes of an attribute have together at least, evenly, when the descent begins."""
 
@@ -115,8 +120,8 @@ class ClassEstimation:
     def add(self, measurements: Sequence[Measurement]) -> None:
         for each in measurements:
             columns = {self._of.get(name) for name in each.clique}
-            if None in columns or not 1 <= len(columns) == len(each.clique) <= 3:
-                raise ValueError(f"a clique is of one to three columns of the domain: clique={each.clique}")
+            if None in columns or not 1 <= len(columns) == len(each.clique):
+                raise ValueError(f"a clique is of columns of the domain, each once: clique={each.clique}")
             whole = each.ordered({name: self.sizes[name] for name in each.clique})
             shares = (whole.values / self.total).astype(np.float32)
             precisions = np.asarray(np.square(self.total / np.asarray(whole.sigma)), dtype=np.float32)
@@ -134,6 +139,33 @@ class ClassEstimation:
                 steps = (np.arange(each.start, each.stop)[:, np.newaxis] - codes[inside]) / (each.stop - each.start)
                 gains[each, inside] = NEARER - np.minimum(np.square(steps / REACH) / 2, FARTHEST)
             self._parameters[0][self._slices[name]] += gains
+
+    def follow(
+        self, codes: Mapping[str, NDArray[np.int64]], counts: NDArray[Any], sigma: float, rng: np.random.Generator
+    ) -> None:
+        """Add a marginal of many columns, by merged codes, and let each class have one cell of it from now on.
+
+        A class keeps what it tells of other columns, and draws its cell by its own chances times what was measured over
+        what the model has. Descent alone would not get there: a set of columns of which no part tells anything costs
+        more information than each step of it gains.
+        """
+        names = {name: f"{name}{FOLLOWED}{len(self._merging)}" for name in codes}
+        for name, merged in codes.items():
+            self._of[names[name]], self.sizes[names[name]] = name, int(merged.max()) + 1
+            self._merging[names[name]] = (merged == np.arange(merged.max() + 1)[:, np.newaxis]).astype(np.float32)
+        self.add([Measurement(tuple(names.values()), counts, sigma)])
+        tables, shares = self._probabilities()
+        known = self._known(tables)
+        chances = _rows([known[name] for name in names.values()], np.ones_like(shares))
+        wanted = np.maximum(counts.ravel(), 0.0) / np.maximum(chances @ shares * self.total, 1.0)
+        cells = sample_categorical(chances.T * wanted + 1e-12, rng)
+        for name, drawn in zip(codes, np.unravel_index(cells, counts.shape), strict=True):
+            self._parameters[0][self._slices[name]] -= np.float32(EXCLUDED) * (codes[name][:, np.newaxis] != drawn)
+        # Between codes that a class has and has not, nothing is smooth.
+        apart = [self._slices[name] for name in codes]
+        self._smooth = [
+            rows for rows in self._smooth if not any(each.start <= rows.start < each.stop for each in apart)
+        ]
 
     @property
     def noise(self) -> float:
@@ -256,6 +288,8 @@ class _Block:
 
 def _spread(measured: _Measured, known: Mapping[str, Floats], shares: Floats, by_table: Mapping[str, Floats]) -> Floats:
     """The derivative of one marginal's loss by the shares of classes; those by the tables are added to `by_table`."""
+    if len(measured.clique) > 3:
+        return _spread_many(measured, known, shares, by_table)
     *others, last = measured.clique
     tables = [known[name] for name in others]
     joint = _rows(tables, shares)
@@ -274,6 +308,25 @@ def _spread(measured: _Measured, known: Mapping[str, Floats], shares: Floats, by
     by_table[others[1]][...] += np.einsum("abk,ak->bk", pulled, tables[0]) * shares
     by_share: Floats = np.einsum("ak,ak->k", with_second, tables[0])
     return by_share
+
+
+def _spread_many(
+    measured: _Measured, known: Mapping[str, Floats], shares: Floats, by_table: Mapping[str, Floats]
+) -> Floats:
+    """The same of any number of attributes, half of which at a time are one."""
+    cut, even = len(measured.clique) // 2, np.ones_like(shares)
+    sides = measured.clique[:cut], measured.clique[cut:]
+    first, other = (_rows([known[name] for name in side], even) for side in sides)
+    weighted = first * shares
+    residuals = (weighted @ other.T).reshape(measured.shares.shape) - measured.shares
+    residuals = (residuals * measured.precisions).reshape(len(first), -1)
+    pulled = residuals @ other
+    for side, by_row in zip(sides, (pulled * shares, residuals.T @ weighted), strict=True):
+        for index, name in enumerate(side):
+            before, after = (_rows([known[n] for n in part], even) for part in (side[:index], side[index + 1 :]))
+            cells = by_row.reshape(len(before), len(known[name]), len(after), len(shares))
+            by_table[name][...] += np.einsum("aibk,abk->ik", cells, before[:, np.newaxis] * after)
+    return np.asarray(np.einsum("ak,ak->k", pulled, first))
 
 
 def _rows(tables: Sequence[Floats], shares: Floats) -> Floats:

@@ -27,8 +27,10 @@ from synth.dp.schedule import Schedule
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator, compose
 from synth.generators.fitting import private_fit, training_data
+from synth.generators.fitting.parity import ParitySearch
 from synth.generators.fitting.selection import ClassSearch
 from synth.generators.fitting.training_data import PrivateRows, TrainingTable
+from synth.generators.latent_class import MANY_COLUMNS
 from synth.generators.marginal_generator import Mst
 from synth.generators.models import fitted
 from synth.generators.neural_generator import PrivateNetwork
@@ -39,7 +41,7 @@ from tests.synth.generators.pinned import Pinned
 
 SMALL: dict[str, dict[str, Any]] = {
     "aim": {"rounds": 2},
-    "latent_class": {"rounds": 2, "n_classes": 8},
+    "latent_class": {"rounds": 2, "n_classes": 300},
     "pategan": {"n_teachers": 3, "rounds": 2, "labels_per_round": 4, "generator_steps": 1},
 }
 PRIVATE = [
@@ -209,7 +211,7 @@ _release, _choose, _named = mechanisms.release, mechanisms.select, mechanisms.na
 _score, _class_scores, _measure = Mst._score, ClassSearch.scores, private_fit.measure_domain
 _positions, _values, _sizes = TrainingTable.place_counts, TrainingTable.value_counts, TrainingTable.rows_per_entity
 _domain_events, _counted, _each = private_fit.domain_events, SpooledTable._counted, CoarseCounts.each
-_released = Budget.release
+_released, _parity_scores = Budget.release, ParitySearch.scores
 
 
 def _exact_bounds(train: Any, schema: Schema, budget: Any) -> Schema:
@@ -302,6 +304,14 @@ FAULTS: dict[str, Fault] = {
         "mst", "row",
     ),
     "counts made up to the public number": (SpooledTable, "_counted", _made_up_to_n_units, "mst", "row"),
+    "scores of many columns that move twice as far": (
+        ParitySearch, "scores", lambda self, *args: 2 * _parity_scores(self, *args), "latent_class", "row",
+    ),
+    "choices of many columns that forget the rows of an entity": (
+        budget, "select",
+        lambda scores, most, event, noise: _choose(scores, 1.0 if event.what == MANY_COLUMNS else most, event, noise),
+        "latent_class", "entity",
+    ),
     "scores as shares of the rows": (
         ClassSearch, "scores", lambda self, *args: _class_scores(self, *args) * 500 / max(self.counts[0].sum(), 1),
         "latent_class", "row",

@@ -3,13 +3,23 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, permutations
+from typing import Any
 
 import numpy as np
 import pytest
 
 from synth.marginals import Clique, Measurement
 from synth.marginals.distributions import CLASS_TABLES, LatentClasses
-from synth.marginals.latent_class_estimation import FARTHEST, NEARER, REACH, ROUGHNESS, ClassEstimation, CoarseCodes
+from synth.marginals.latent_class_estimation import (
+    FARTHEST,
+    NEARER,
+    REACH,
+    ROUGHNESS,
+    ClassEstimation,
+    CoarseCodes,
+    _Measured,
+    _spread_many,
+)
 from synth.marginals.sampling import Codes, sample_classes
 
 DOMAIN = {"a": 2, "b": 3, "c": 4, "d": 2}
@@ -319,3 +329,47 @@ def test_along_a_stretch_classes_begin_as_normal_densities() -> None:
     np.testing.assert_allclose(gains[:5, 0], -nearest, atol=1e-4)
     np.testing.assert_allclose(gains[6:, 0], -NEARER, atol=1e-4)
     np.testing.assert_allclose(gains[[*range(5), *range(6, 12)], 1], -NEARER, atol=1e-4)
+
+
+def test_the_derivative_of_a_marginal_of_many_columns_is_that_of_its_loss(rng) -> None:
+    sizes, step = {"a": 2, "b": 3, "c": 2, "d": 2, "e": 3}, 1e-5
+    tables: dict[str, np.ndarray] = {name: rng.dirichlet(np.ones(size), 3).T for name, size in sizes.items()}
+    shape, shares = tuple(sizes.values()), rng.dirichlet(np.ones(3))
+    marginal: Any = _Measured(tuple(sizes), rng.random(shape), rng.uniform(1, 9, shape))
+
+    def loss_of_tables() -> float:
+        expected = np.einsum("ak,bk,ck,dk,ek,k->abcde", *tables.values(), shares)
+        return float((marginal.precisions * (expected - marginal.shares) ** 2).sum()) / 2
+
+    derivatives: dict[str, Any] = {name: np.zeros_like(table) for name, table in tables.items()}
+    derivatives["shares"] = _spread_many(marginal, tables, shares, derivatives)
+    for name, values in (*tables.items(), ("shares", shares)):
+        for position in np.ndindex(values.shape):
+            ends = []
+            for change in (step, -2 * step):
+                values[position] += change
+                ends.append(loss_of_tables())
+            values[position] += step
+            slope = (ends[0] - ends[1]) / (2 * step)
+            assert derivatives[name][position] == pytest.approx(slope, abs=1e-6)
+
+
+def test_classes_that_follow_a_marginal_of_many_columns_have_one_cell_each_and_what_was_measured() -> None:
+    """No part of the five columns tells anything of the rest; a descent alone keeps them apart at this price."""
+    rng, names = np.random.default_rng(2), [f"c{index}" for index in range(5)]
+    cells = np.indices((2,) * 5).sum(axis=0) % 2
+    counts = cells * (TOTAL / 16) + rng.normal(0, 6.0, cells.shape)
+    halves = np.array([0, 0, 1])
+    distances = []
+    for follows in (True, False):
+        singles = [Measurement((name,), np.array([TOTAL / 4, TOTAL / 4, TOTAL / 2]), 6.0) for name in names]
+        estimation = ClassEstimation(dict.fromkeys(names, 3), {}, singles, 400, rng)
+        if follows:
+            estimation.follow(dict.fromkeys(names, halves), counts, 6.0, rng)
+        estimation.run(60, 1000.0, last=True)
+        model = estimation.model()
+        merged_tables = [np.stack([table[halves == half].sum(axis=0) for half in (0, 1)]) for table in model.tables]
+        assert all((table.max(axis=0) > 1 - 1e-6).all() for table in merged_tables) == follows
+        joint = np.einsum("ak,bk,ck,dk,ek,k->abcde", *merged_tables, model.shares)
+        distances.append(np.abs(joint - cells / 16).sum() / 2)
+    assert distances[0] < 0.1 and distances[1] > 0.4
