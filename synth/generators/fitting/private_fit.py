@@ -15,7 +15,7 @@ import pandas as pd
 
 from synth.domain import Discretizer, dp_bounds
 from synth.domain.density import expected_counts, posterior_means
-from synth.domain.discretizer import OTHER, Attribute, regroup
+from synth.domain.discretizer import OTHER, Attribute, regroup, with_cells
 from synth.domain.relations import determined
 from synth.dp.budget import Budget
 from synth.dp.events import (
@@ -62,6 +62,10 @@ RARE = 3.0  # A category whose noisy count is below this many standard deviation
 SINGLE = 1.0
 """Standard deviation that counts without noise are denoised as if they had: single rows give a code no shape."""
 PULL = 0.5  # share of the pull of James and Stein with which sums of codes are drawn to the density of their column
+CELLS_A_SIGNAL, FEWEST_CELLS = 1.6, 16
+"""Cells of a column at most: so many for each standard deviation of the noise that its units are, and at least.
+
+Of few units, wider cells tell more: the noise of a stretch grows with the root of its cells."""
 IMPOSSIBLE_SIGMA = 0.1  # Certainty, in units of the noise, with which a code that cannot occur is held at zero
 
 
@@ -174,6 +178,9 @@ def measure_columns(
     """Codes for every modeled column, and the one-way measurements on them, paid by that event."""
     schema, exact = fit.schema, not fit.promises
     public = Discretizer.by_schema(schema)
+    if not exact:
+        most = max(CELLS_A_SIGNAL * require_declared(schema) / event.sigma, FEWEST_CELLS)
+        public = Discretizer(tuple(with_cells(attribute, most) for attribute in public.attributes))
     histograms = fit.budget.release_each(list(fit.train.cell_counts(public.attributes)), event)
     sizes = np.array([len(noisy) for noisy in histograms])
     total = float(np.average([noisy.sum() for noisy in histograms], weights=1 / sizes)) if histograms else 0.0
