@@ -364,7 +364,7 @@ def regroup(attribute: Attribute, groups: np.ndarray, mass: np.ndarray | None = 
 
 def with_cells(attribute: Attribute, most: float) -> Attribute:
     """The attribute with about so many wider cells of a number or time without bins, in which spikes keep theirs."""
-    if attribute.edges is None or getattr(attribute.column, "bins", ()):
+    if attribute.edges is None or getattr(attribute.column, "bins", None):
         return attribute
     edges, column = attribute.line
     alone = grid.spike_cells(edges, column)
