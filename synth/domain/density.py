@@ -25,7 +25,7 @@ PENALTIES = 10.0 ** np.arange(-2.0, 8.1, 1.0)  # penalties that are tried, the w
 COMPLEXITY = 3.0
 """The cost of a degree of freedom, in variances of the noise: above Mallows' 2, since spikes are found as well."""
 STEEP = 1e4  # weight of the penalty on tails that do not decline
-DECLINE = 0.4
+DECLINE = 0.6
 """Least steepness of a tail, as a share of the slope by which a density would come down to one unit at the bound."""
 SIGNIFICANT = 4.0
 """Standard deviations of the noise from which on the mass of a few cells is no noise."""
@@ -47,7 +47,7 @@ FAR, PLACES, SUPPORT, ITERATIONS = 10.0, 20.0, 120, 300
 points of their prior, and steps of its estimation.
 """
 CHANGES = 2.0  # expected changes of the ratio over a column, a priori
-EMPTY, EMPTY_AT_BOUND = 0.2, 0.98  # prior probability that a segment is empty
+EMPTY, EMPTY_AT_BOUND = 0.2, 0.998  # prior probability that a segment is empty
 SCALES = (0.25, 1.0, 4.0, 16.0)
 """Means of the exponential priors of a segment's ratio, in units of the ratio of the whole column."""
 BLOCKS, COARSE = 160, 48
@@ -80,7 +80,8 @@ def expected_counts(
     has_spikes = bool(getattr(column, "spikes", ()))
     if has_spikes and beside < min(UNTOLD * error, NEGLIGIBLE * n_values):
         return expected
-    rest = max(n_values - float(expected[alone].sum()), 0.01 * n_values, 1.0)
+    # Of spikes that are not declared the rest may be nothing, and what is put there lies in the tails.
+    rest = max(min(beside, n_values), min(error, NEGLIGIBLE * n_values), 1.0)
     middles = (places[:-1] + places[1:]) / 2
     density = _density(counts[smooth], share[smooth], middles[smooth], sigma, rest)
     expected[smooth] = density * (rest / density.sum())
@@ -89,16 +90,15 @@ def expected_counts(
 
 def _density(counts: np.ndarray, share: np.ndarray, places: np.ndarray, sigma: float, total: float) -> np.ndarray:
     """The average of the densities on the even measure and on the pilot, by evidence; shape (n_cells,), not zero."""
-    pilot, freedom = _pilot(counts, share, places, sigma)
-    if pilot is None:  # sampling may need any cell
-        return share
     even = share / share.sum()
-    base = PILOT * pilot / pilot.sum() + (1 - PILOT) * even
-    on_even, evidence = average_segments(counts, even, sigma, total)
-    on_pilot, its_evidence = average_segments(counts, base, sigma, total)
-    weight = expit(its_evidence - freedom / 2 - evidence)  # by which a fit to the counts overstates its evidence
-    density = (1 - weight) * on_even + weight * on_pilot
-    return np.asarray(density if density.sum() > 0 else share)
+    density, evidence = average_segments(counts, even, sigma, total)
+    pilot, freedom = _pilot(counts, share, places, sigma)
+    if pilot is not None:
+        base = PILOT * pilot / pilot.sum() + (1 - PILOT) * even
+        on_pilot, its_evidence = average_segments(counts, base, sigma, total)
+        weight = expit(its_evidence - freedom / 2 - evidence)  # by which a fit to the counts overstates its evidence
+        density = (1 - weight) * density + weight * on_pilot
+    return np.asarray(density if density.sum() > 0 else share)  # sampling may need any cell
 
 
 def _outstanding(counts: np.ndarray, share: np.ndarray, sigma: float, among: np.ndarray) -> np.ndarray:

@@ -17,6 +17,9 @@ import numpy as np
 from scipy import stats
 
 from synth.domain import grid
+from synth.domain.density import posterior_means
+from synth.infer.numeric import FEWEST_STEPS, steps_of_shares
+from synth.infer.numeric import step_sizes as preferred_sizes
 from synth.schema.kinds import LineColumn
 
 SMALLEST = 2.0**-20  # reals without a declared precision are told apart from zero down to this
@@ -48,7 +51,11 @@ LESSER_SHARE = 0.25  # the least share of either sign in a window that both show
 NEAR_ZERO = 1 / 8
 """A window of one sign goes on to zero where it reaches below this share of its largest magnitude."""
 ZERO_HELD = 2.0
-"""Standard deviations of the noise beyond which the count of zero keeps it in such a window of a lattice."""
+"""Standard deviations of the noise beyond which a count is taken for one: that of zero keeps it in such a window of a
+lattice, and those near zero make its column one to resolve geometrically."""
+RANGE_PARTS, FEW_OF_PARTS = (16, 64), 1 / 4
+"""Even parts of measured bounds, and the share of them that a narrower range has at most: it is worth it."""
+LARGEST_STEP = 1e6  # that is looked for, in counts of the precision
 FINE_CELLS, FINE_SHARE = 2, 0.05
 """A number is resolved geometrically where more of its mass than this lies within so many even cells of zero."""
 
@@ -102,6 +109,69 @@ def histogram(positions: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return np.bincount(cells, minlength=len(edges) - 1)
 
 
+def step_sizes(column: Any) -> list[int]:
+    """Steps that a column may keep, in counts of its precision; none where a grid resolves all it could hold."""
+    low, high = column.ends
+    if column.is_time or column.unit is None or (high - low) / column.unit < grid.EVEN_CELLS:
+        return []
+    return preferred_sizes(min(max(abs(low), abs(high)) / column.unit, LARGEST_STEP))
+
+
+def step_counts(positions: np.ndarray, sizes: Sequence[int], unit: float) -> np.ndarray:
+    """Counts, *Sensitive*, by the largest size that a value is a multiple of, the last of none; zero is of all.
+
+    It tells all others: of the sizes, a value is on those that divide it.
+    """
+    steps = grid.ratio(positions[~np.isnan(positions) & (positions != 0)], unit)
+    largest = np.full(len(steps), len(sizes))
+    for index, size in enumerate(sizes):
+        largest[np.mod(steps, size) == 0] = index
+    return np.bincount(largest, minlength=len(sizes) + 1)
+
+
+def with_steps(column: Any, sizes: Sequence[int], noisy: np.ndarray, sigma: float) -> Any:
+    """A column of known bounds with the steps that its values keep, by noisy counts of sizes."""
+    low, high = column.ends
+    counts, unit = posterior_means(noisy, sigma), column.unit
+    total = max(float(counts.sum()), 1.0)
+    shares = {
+        size: float(counts[:-1][[larger % size == 0 for larger in sizes]].sum()) / total
+        for size in sizes
+        if (high - low) / (size * unit) >= FEWEST_STEPS
+    }
+    if (high - low) / unit < grid.EVEN_CELLS or not (steps := steps_of_shares(shares, unit, sigma / total)):
+        return column
+    kind = int if column.is_whole else float
+    told = {"steps": tuple(kind(size) for size, _ in steps)}
+    return column.model_copy(update=told | {"step_shares": tuple(share for _, share in steps)})
+
+
+def range_edges(column: Any, signal: float) -> np.ndarray:
+    """Edges of even parts of measured bounds: more of them, the more a range can be told within."""
+    low, high = column.ends
+    return np.linspace(low, np.nextafter(high, np.inf), int(np.clip(signal / 2, *RANGE_PARTS)) + 1)
+
+
+def narrowed(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> Any:
+    """The column with the bounds of the few parts that hold its values, where they surely hold most of them.
+
+    Such values are far from zero beside how far they are apart: latitudes, years. Near zero tails are long.
+    """
+    counts, (low, high) = noisy / sigma, column.ends
+    window = _joined(_with_others(counts, _best_window(counts, 0, len(counts)), []))
+    first, end = max(window.first - 1, 0), min(window.last + 2, len(counts))
+    outside = counts.sum() - counts[first:end].sum() + 2 * math.sqrt(len(counts) - (end - first))
+    near_zero = not column.is_time and min(abs(low), abs(high)) < NEAR_ZERO * max(abs(low), abs(high))
+    if near_zero or low < 0 < high or end - first > FEW_OF_PARTS * len(counts) or outside > LESSER_SHARE * counts.sum():
+        return column
+    return column.model_copy(update={"bounds": column.between(*_outward(edges[first], edges[end], column.unit))})
+
+
+def _outward(first: float, last: float, unit: float | None) -> tuple[float, float]:
+    """Two positions; on a lattice the values around them that the column can hold."""
+    return (first, last) if unit is None else (math.floor(first / unit) * unit, math.ceil(last / unit) * unit)
+
+
 def bounded(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> Any:
     """The column with the bounds of the window that holds its values; reads only the noisy histogram."""
     counts = noisy / sigma
@@ -109,13 +179,18 @@ def bounded(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> 
         window = _joined(_with_others(counts, _best_window(counts, 0, len(counts)), []))
     else:
         window = _window_of_numbers(edges, counts, on_lattice=column.unit is not None)
-    first, last = float(edges[window.first]), float(edges[window.last + 1])
-    if (unit := column.unit) is not None:  # on a lattice bounds are values that the column can hold
-        first, last = math.floor(first / unit) * unit, math.ceil(last / unit) * unit
+    first, last = _outward(float(edges[window.first]), float(edges[window.last + 1]), column.unit)
     bounded = column.model_copy(update={"bounds": column.between(first, last), "measure": False})
-    if getattr(column, "scale", None) == "linear" and _is_fine(bounded, edges, counts, window):
-        return bounded.model_copy(update={"scale": "log"})
-    return bounded
+    near = _near_zero(bounded, edges, counts, window) if getattr(column, "scale", None) == "linear" else None
+    much = FINE_SHARE * window.sum(counts)
+    if near is None or not near.surely(counts, FALSE_NEAR) or not near.sum(counts) > much > 0:
+        return bounded
+    # Zeros alone have a cell of their own on an even grid, and all other values keep their even cells.
+    others = np.where(edges[:-1] == 0.0, 0.0, counts)
+    near = _near_zero(bounded, edges, others, window)
+    if near is None or near.sum(others) - ZERO_HELD * math.sqrt(near.last + 1 - near.first) <= much:
+        return bounded.model_copy(update={"spikes": (0 if bounded.is_whole else 0.0,)})
+    return bounded.model_copy(update={"scale": "log"})
 
 
 class _Window(NamedTuple):
@@ -216,16 +291,15 @@ def _to_zero(window: _Window, edges: np.ndarray, counts: np.ndarray, *, on_latti
     return window
 
 
-def _is_fine(column: Any, edges: np.ndarray, counts: np.ndarray, window: _Window) -> bool:
-    """True if even cells of the public grid would hide much of what lies near zero."""
+def _near_zero(column: Any, edges: np.ndarray, counts: np.ndarray, window: _Window) -> _Window | None:
+    """What lies near zero, where even cells of the public grid would hide it."""
     low, high = column.ends
     unit = column.unit
     width = high / grid.EVEN_CELLS - low / grid.EVEN_CELLS
     if unit is not None and width <= unit:
-        return False
+        return None
     fine = np.flatnonzero((edges[:-1] >= -FINE_CELLS * width) & (edges[1:] <= FINE_CELLS * width))
     fine = fine[(fine >= window.first) & (fine <= window.last)]
     if len(fine) == 0:
-        return False
-    near = _best_window(counts, int(fine[0]), int(fine[-1]) + 1, OTHER_PENALTY)
-    return near.surely(counts, FALSE_NEAR) and near.sum(counts) > FINE_SHARE * window.sum(counts) > 0
+        return None
+    return _best_window(counts, int(fine[0]), int(fine[-1]) + 1, OTHER_PENALTY)

@@ -7,7 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -114,7 +114,9 @@ def counts_of(train: TrainingTable, schema: Schema) -> dict[str, Any]:
     if "wide" in schema.columns:
         wide: Any = schema.columns["wide"]
         for name, edges in (("wide", EDGES), ("wide by size", dp_bounds.public_edges(wide, 500.0))):
-            result[name] = train.place_counts("wide", wide, edges)
+            result[name] = train.place_counts("wide", wide, partial(dp_bounds.histogram, edges=edges))
+        sizes = dp_bounds.step_sizes(wide)
+        result["steps"] = train.place_counts("wide", wide, partial(dp_bounds.step_counts, sizes=sizes, unit=1.0))
     result |= {f"values of {name}": train.value_counts(name) for name in schema.spikes_measured}
     if schema.entity:
         result["rows per entity"] = train.rows_per_entity()
@@ -274,7 +276,7 @@ def measured_alike(size: int | None) -> None:
 
     with tiny_tables_and_one_key():
         whole = asked(frame)
-        assert [stated for _, stated in whole] == [3, 3, 3]  # categories, bounds and spikes
+        assert [stated for _, stated in whole] == [3] * 4  # categories, bounds, range and spikes
         for _, rest in less_one(frame, HISTORIES):
             for (before, stated), (after, _) in zip(whole, asked(rest), strict=True):
                 assert distance(before, after) <= stated

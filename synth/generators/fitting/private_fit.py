@@ -8,6 +8,7 @@ one-way measurement, and the decoder of values within a code. All of that is pos
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -15,7 +16,7 @@ import pandas as pd
 
 from synth.domain import Discretizer, dp_bounds
 from synth.domain.density import expected_counts, posterior_means
-from synth.domain.discretizer import OTHER, Attribute, regroup
+from synth.domain.discretizer import OTHER, Attribute, regroup, with_cells
 from synth.domain.relations import determined
 from synth.dp.budget import Budget
 from synth.dp.events import (
@@ -51,6 +52,8 @@ With more units it falls with the power 2/3 of their number. What they stand out
 CATEGORIES_SHARE = 0.03
 """Share of rho for each column whose categories are not declared: less noise names rarer ones at any number of units.
 """
+STEPS_SHARE, RANGE_SHARE = 0.2, 0.2
+"""Of what the bounds of a column cost, for the steps that its values keep, and for a range within wide bounds."""
 SPIKES_SHARE, FEW_SPIKE_UNITS = 0.03, 5_000
 """Share of rho for each column whose frequent values are not declared, and the units of one row each up to which.
 
@@ -58,10 +61,15 @@ With more units it falls with the power 2/3 of their number. So does the share o
 named, and the rest goes to the model."""
 MOST_DOMAIN_SHARE = 0.3  # share of rho for the domains of all columns at most
 DOMAIN_DELTA_SHARE = 0.02  # share of delta for all columns whose categories or frequent values are not declared
+NAMED = ("categories", "frequent values")  # what stability histograms name: how their events begin
 RARE = 3.0  # A category whose noisy count is below this many standard deviations of its noise is merged with others
 SINGLE = 1.0
 """Standard deviation that counts without noise are denoised as if they had: single rows give a code no shape."""
 PULL = 0.5  # share of the pull of James and Stein with which sums of codes are drawn to the density of their column
+CELLS_A_SIGNAL, FEWEST_CELLS = 1.6, 16
+"""Cells of a column at most: so many for each standard deviation of the noise that its units are, and at least.
+
+Of few units, wider cells tell more: the noise of a stretch grows with the root of its cells."""
 IMPOSSIBLE_SIGMA = 0.1  # Certainty, in units of the noise, with which a code that cannot occur is held at zero
 
 
@@ -90,25 +98,43 @@ def domain_shares(schema: Schema) -> dict[str, float]:
         domain_event(schema, name): CATEGORIES_SHARE if schema.columns[name].domain == "categories" else bounds
         for name in schema.measured
     }
+    shares |= {_range_event(name): RANGE_SHARE * bounds for name in schema.measured if _is_line(schema, name)}
+    shares |= {_steps_event(name): STEPS_SHARE * bounds for name in schema.measured if _has_steps(schema, name)}
     shares |= {_spikes_event(name): spikes for name in schema.spikes_measured}
     scale = min(1.0, MOST_DOMAIN_SHARE / max(sum(shares.values()), MOST_DOMAIN_SHARE))
     return {what: scale * share for what, share in shares.items()}
 
 
 def domain_events(schema: Schema, rho: float, delta: float) -> list[Event]:
-    """One event for the bounds, the categories or the frequent values of each column to measure."""
+    """Events for the bounds, the range within them and the steps of each column to measure, or for values to name."""
     k, shares = schema.max_rows_per_unit, domain_shares(schema)
-    n_named = sum(not what.startswith("bounds") for what in shares)
+    n_named = sum(what.startswith(NAMED) for what in shares)
     return [
-        gaussian_of_rho(what, share * rho, count=1, sensitivity=k)
-        if what.startswith("bounds")
-        else StabilityEvent.of_rho(what, share * rho, delta / n_named, k)
+        StabilityEvent.of_rho(what, share * rho, delta / n_named, k)
+        if what.startswith(NAMED)
+        else gaussian_of_rho(what, share * rho, count=1, sensitivity=k)
         for what, share in shares.items()
     ]
 
 
 def domain_event(schema: Schema, name: str) -> str:
     return f"{schema.columns[name].domain} of column {name!r}"
+
+
+def _is_line(schema: Schema, name: str) -> bool:
+    return schema.columns[name].domain == "bounds"
+
+
+def _range_event(name: str) -> str:
+    return f"range within the bounds of column {name!r}"
+
+
+def _has_steps(schema: Schema, name: str) -> bool:
+    return _is_line(schema, name) and bool(dp_bounds.step_sizes(schema.columns[name]))
+
+
+def _steps_event(name: str) -> str:
+    return f"steps of column {name!r}"
 
 
 def _spikes_event(name: str) -> str:
@@ -135,9 +161,19 @@ def _measure(train: TrainingTable, schema: Schema, name: str, budget: Budget) ->
         nothing = 0 if column.holds_whole_numbers else "other"  # where no value reaches the threshold
         return column.model_copy(update={"categories": named or (nothing,), "measure": False, "whole_numbers": False})
     bounds = budget.schedule.required(what, GaussianEvent)
-    edges = dp_bounds.public_edges(column, require_declared(schema) / bounds.sigma)
-    noisy = budget.release(train.place_counts(name, column, edges), bounds)
-    return dp_bounds.bounded(column, edges, noisy, bounds.sigma)
+    inner = budget.schedule.required(_range_event(name), GaussianEvent)
+    n_units, histogram = require_declared(schema), dp_bounds.histogram
+    edges = dp_bounds.public_edges(column, n_units / bounds.sigma)
+    noisy = budget.release(train.place_counts(name, column, partial(histogram, edges=edges)), bounds)
+    bounded = dp_bounds.bounded(column, edges, noisy, bounds.sigma)
+    edges = dp_bounds.range_edges(bounded, n_units / inner.sigma)
+    noisy = budget.release(train.place_counts(name, column, partial(histogram, edges=edges)), inner)
+    bounded = dp_bounds.narrowed(bounded, edges, noisy, inner.sigma)
+    if not (sizes := dp_bounds.step_sizes(column)):
+        return bounded
+    steps = budget.schedule.required(_steps_event(name), GaussianEvent)
+    counted = train.place_counts(name, column, partial(dp_bounds.step_counts, sizes=sizes, unit=column.unit))
+    return dp_bounds.with_steps(bounded, sizes, budget.release(counted, steps), steps.sigma)
 
 
 def observe_spikes(train: TrainingTable, schema: Schema) -> Schema:
@@ -157,8 +193,8 @@ def _with_spikes(schema: Schema, spikes: Mapping[str, Iterable[float]]) -> Schem
         column = columns[name]
         kind = int if column.is_whole else float
         # A bound that is off the column's precision is where values beyond it are clamped to, and no value of its own.
-        kept = [kind(value) for value in values if column.tells_apart(value)][:MOST_SPIKES]
-        columns[name] = column.model_copy(update={"spikes": tuple(sorted(kept)), "measure_spikes": False})
+        kept = [kind(value) for value in (*column.spikes, *values) if column.tells_apart(value)][:MOST_SPIKES]
+        columns[name] = column.model_copy(update={"spikes": tuple(sorted(set(kept))), "measure_spikes": False})
     return schema.model_copy(update={"columns": columns})
 
 
@@ -174,6 +210,9 @@ def measure_columns(
     """Codes for every modeled column, and the one-way measurements on them, paid by that event."""
     schema, exact = fit.schema, not fit.promises
     public = Discretizer.by_schema(schema)
+    if not exact:
+        most = max(CELLS_A_SIGNAL * require_declared(schema) / event.sigma, FEWEST_CELLS)
+        public = Discretizer(tuple(with_cells(attribute, most) for attribute in public.attributes))
     histograms = fit.budget.release_each(list(fit.train.cell_counts(public.attributes)), event)
     sizes = np.array([len(noisy) for noisy in histograms])
     total = float(np.average([noisy.sum() for noisy in histograms], weights=1 / sizes)) if histograms else 0.0

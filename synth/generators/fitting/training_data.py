@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.domain import Attribute, Discretizer, dp_bounds
+from synth.domain import Attribute, Discretizer
 from synth.domain.counts import ByEach, SpooledTable, in_batches
 from synth.domain.relations import to_counted
 from synth.dp.budget import Budget
@@ -182,10 +182,9 @@ class TrainingTable:
             counts.update(dict(zip(distinct.tolist(), n_rows.tolist(), strict=True)))
         return dict(counts)
 
-    def place_counts(self, name: str, column: LineColumn, edges: np.ndarray) -> Counted:
-        """Counts of the present values of a number or time between ascending edges, those beyond in the outermost."""
-        parts = (dp_bounds.histogram(column.positions(frame[name]), edges) for frame in self.rows.frames(name))
-        return sum(parts, np.zeros(len(edges) - 1, dtype=np.int64))
+    def place_counts(self, name: str, column: LineColumn, count: Callable[[np.ndarray], Counted]) -> Counted:
+        """What is counted of the positions of a number or time, NaN where missing: a count for each value at most."""
+        return sum((count(column.positions(frame[name])) for frame in self.rows.frames(name)), count(np.zeros(0)))
 
     def columns(self, folder: Path | None) -> Columns:
         """The rows as networks read them; what does not fit into memory of what is made of them lies in the folder."""
@@ -246,8 +245,8 @@ class MappedTable:
     def value_counts(self, name: str) -> dict[float, int]:
         return dict(sum(map(Counter, self.map(methodcaller("value_counts", name))), Counter[Any]()))
 
-    def place_counts(self, name: str, column: Any, edges: np.ndarray) -> Counted:
-        counts: Counted = sum(self.map(methodcaller("place_counts", name, column, edges)))
+    def place_counts(self, name: str, column: Any, count: Callable[[np.ndarray], Counted]) -> Counted:
+        counts: Counted = sum(self.map(methodcaller("place_counts", name, column, count)))
         return counts
 
     def map(self, count: Callable[[TrainingTable], T]) -> list[T]:

@@ -12,6 +12,7 @@ import pytest
 import tomli_w
 from typer.testing import CliRunner
 
+from synth.domain import Discretizer
 from synth.dp.ledger.records import LedgerEntry
 from tests.understudy.conftest import SCHEMA, small_table
 from understudy.budget import ledger_url, open_fund
@@ -20,6 +21,7 @@ from understudy.data import find_table
 from understudy.extras.sites.channel import LocalChannel, Recorder, unpack
 from understudy.extras.sites.job import SitesInputs, read_sites_job
 from understudy.extras.sites.server import Participant, SitesOutcome, serve
+from understudy.extras.sites.site import CountQuery
 
 NAMES = ("east", "north", "south", "west")
 SIZES = (300, 600, 400, 300)  # rows of the sites: unlike each other
@@ -112,3 +114,10 @@ def sites_home(tmp_path: Path) -> SitesHome:
         start += size
     (tmp_path / "schema.toml").write_text(tomli_w.dumps({**SCHEMA, "n_units": 1600, "dataset": "towns"}))
     return SitesHome(tmp_path)
+
+
+def cells_query(home: SitesHome, number: int = 0) -> CountQuery:
+    """A query for all cells of the schema."""
+    codes = Discretizer.by_schema(home.inputs.counted)
+    cliques = tuple((name,) for name in codes.columns)
+    return CountQuery(number=number, event=0, kind="cells", discretizer=codes.to_plain(), cliques=cliques)

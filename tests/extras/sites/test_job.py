@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 pytest.importorskip("flwr", reason="needs the extra `sites`")
 
 from synth.errors import BadInput
-from tests.extras.sites.conftest import NAMES, QUICK, SitesHome
+from tests.extras.sites.conftest import NAMES, QUICK, SitesHome, cells_query
 from tests.understudy.conftest import SCHEMA
 from understudy.cli import app
 from understudy.console import BAD_INPUT
 from understudy.extras.sites.channel import SitesError, pack
-from understudy.extras.sites.site import CountQuery, Site
+from understudy.extras.sites.site import Site
 
 MST = {"name": "mst", "epsilon": 1.0}
 SITES: dict[str, Any] = {name: {} for name in NAMES}
@@ -44,7 +44,7 @@ def draw(home: SitesHome, **more: Any) -> None:
     inputs = home.write({"name": "independent", "epsilon": 1.0})
     with home.participants(**more) as sites:
         for site in sites.values():
-            site.site.noisy(CountQuery(number=0, event=0, kind="cells"))
+            site.site.noisy(cells_query(home))
     assert inputs.by_sums
 
 

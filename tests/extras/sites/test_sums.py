@@ -13,7 +13,7 @@ from synth.domain import Discretizer
 from synth.dp.events import GaussianEvent
 from synth.dp.mechanisms import NoNoise
 from synth.errors import BudgetError
-from tests.extras.sites.conftest import NAMES, Altered, SitesHome, dies
+from tests.extras.sites.conftest import NAMES, Altered, SitesHome, cells_query, dies
 from understudy.extras.sites.channel import ChannelError, LocalChannel, SitesError, pack, unpack
 from understudy.extras.sites.job import SitesInputs
 from understudy.extras.sites.remote_table import RemoteRows, SecureSums, SitesBudget
@@ -32,15 +32,11 @@ def sites_of(home: SitesHome, noises: Mapping[str, Any] | None = None) -> dict[s
     }  # fmt: skip
 
 
-def cells_query(number: int = 0) -> CountQuery:
-    return CountQuery(number=number, event=0, kind="cells")
-
-
 def exact_cells(home: SitesHome, names: tuple[str, ...] = NAMES) -> np.ndarray:
     total = 0
     for name in names:
         site = Site(name, home.inputs, home.table(name), noise=NoNoise())
-        total = total + site.noisy(cells_query())
+        total = total + site.noisy(cells_query(home))
     return np.asarray(total)
 
 
@@ -55,7 +51,7 @@ def summed(home: SitesHome, sites: Any, **more: Any) -> tuple[np.ndarray, tuple[
     """One sum of all cells over sites, or by a channel to them."""
     channel = sites if isinstance(sites, LocalChannel) else LocalChannel(sites)
     n_cells = sum(each.n_cells for each in Discretizer.by_schema(home.inputs.counted).attributes)
-    return SecureSums(channel, home.inputs, **more).ask(cells_query(), "cells", n_cells)
+    return SecureSums(channel, home.inputs, **more).ask(cells_query(home), "cells", n_cells)
 
 
 DEAD = Altered(None, lambda *_: 1 / 0)  # type: ignore[arg-type, return-value]
@@ -144,13 +140,13 @@ def test_an_answer_is_drawn_once_and_outlives_its_site(sites_home: SitesHome, tm
         return Site("east", inputs, sites_home.table("east"), NoisyAnswers(folder))
 
     first = start()
-    drawn = first.noisy(cells_query())
-    assert (first.noisy(cells_query()) == drawn).all()
+    drawn = first.noisy(cells_query(sites_home))
+    assert (first.noisy(cells_query(sites_home)) == drawn).all()
     again = start()
-    assert (again.noisy(cells_query()) == drawn).all()
+    assert (again.noisy(cells_query(sites_home)) == drawn).all()
     for site in (first, again):
         with pytest.raises(BudgetError, match="no further release"):
-            site.noisy(cells_query(1))
+            site.noisy(cells_query(sites_home, 1))
     with pytest.raises(SitesError, match="was another query before"):
         again.noisy(CountQuery(number=0, event=0, kind="cliques", cliques=(("age",),)))
 

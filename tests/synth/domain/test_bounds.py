@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 import synth
 from synth.domain import MAX_CELLS, grid
-from synth.domain.dp_bounds import bounded, histogram, public_edges
+from synth.domain.dp_bounds import (
+    bounded,
+    histogram,
+    narrowed,
+    public_edges,
+    range_edges,
+    step_counts,
+    step_sizes,
+    with_steps,
+)
 from synth.errors import SchemaError
 from synth.schema import Schema, build_schema
 from synth.schema.kinds import DateColumn, DatetimeColumn, IntegerColumn, LineColumn, RealColumn
@@ -139,7 +148,10 @@ def test_a_column_with_much_below_the_width_of_an_even_cell_is_resolved_geometri
     rng = np.random.default_rng(0)
     for signal in (60.0, 2_000.0):
         assert found(REAL, np.exp(rng.normal(5, 3, 4000)), signal, rng).scale == "log"
-        assert found(WIDE, np.r_[np.zeros(3000), rng.integers(1000, 4000, 1000)], signal, rng).scale == "log"
+        assert found(CENTS, np.exp(rng.normal(2, 3, 4000)).round(2), signal, rng).scale == "log"
+        # Zeros alone are a spike, and nothing else is finer for them.
+        zeros = found(WIDE, np.r_[np.zeros(3000), rng.integers(1000, 4000, 1000)], signal, rng)
+        assert (zeros.scale, zeros.spikes) == ("linear", (0,))
         assert found(REAL, rng.uniform(0, 100, 4000), signal, rng).scale == "linear"
         # Whole numbers that an even grid tells apart need nothing finer, however they are spread.
         assert found(WIDE, np.repeat([1.0, 30.0, 100.0], [3000, 500, 400]), signal, rng).scale == "linear"
@@ -174,6 +186,40 @@ def test_few_rows_are_rarely_clamped(name: str) -> None:
     if name == "charges":
         widths = [np.ptp(first.ends) / np.ptp(positions) for first in many]
         assert sum(width > 10 for width in widths) <= 1
+
+
+def narrow(column: Any, positions: np.ndarray, signal: float, rng: np.random.Generator) -> Any:
+    """The column with bounds, and the range within them."""
+    wide, sigma = found(column, positions, signal, rng), len(positions) / signal
+    edges = range_edges(wide, signal)
+    return narrowed(wide, edges, histogram(positions, edges) + rng.normal(0, sigma, len(edges) - 1).round(), sigma)
+
+
+def test_wide_bounds_are_narrowed_where_values_are_far_from_zero_and_never_over_a_tail() -> None:
+    rng = np.random.default_rng(2)
+    latitudes, tails = rng.uniform(47.1, 47.8, 4_000), np.exp(rng.normal(9, 1.5, 4_000)).round(2)
+    halves = np.r_[rng.uniform(33, 34, 2_400), rng.uniform(60, 61, 1_600)]
+    for signal in (15.0, 40.0, 100.0, 250.0):
+        for _ in range(20):
+            column = narrow(REAL, latitudes, signal, rng)
+            assert beyond(column, latitudes) < 0.5
+            assert beyond(narrow(CENTS, tails, signal, rng), tails) < 0.5
+            assert beyond(narrow(REAL, halves, signal, rng), halves) < 0.5
+    assert np.ptp(column.ends) < 3  # of a power of two: 32 to 64
+
+
+def test_steps_are_told_by_noisy_counts_of_the_largest_that_divides() -> None:
+    rng, sizes = np.random.default_rng(0), step_sizes(CENTS)
+    assert step_sizes(IntegerColumn(bounds=(0, 200))) == step_sizes(REAL) == step_sizes(DAYS) == []
+    values = np.array([0.0, np.nan, 0.05, -0.05, 0.5, 100.0, 0.01])
+    counts = dict(zip([*sizes, 1], step_counts(values, sizes, 0.01), strict=True))
+    assert {size: n for size, n in counts.items() if n} == {5: 2, 50: 1, 10_000: 1, 1: 1}
+    years = np.where(rng.random(2_000) < 0.95, rng.integers(0, 41, 2_000), rng.integers(0, 400, 2_000) / 10)
+    for positions, steps in ((years, (1.0,)), (rng.uniform(0, 40, 2_000).round(2), ())):
+        exact = step_counts(positions, sizes, 0.01)
+        noisy = exact + rng.normal(0, 30.0, len(exact)).round()
+        column = with_steps(RealColumn(bounds=(0.0, 41.0), decimals=2), sizes, noisy, 30.0)
+        assert column.steps[:1] == steps
 
 
 def schema_of(**column: Any) -> Schema:

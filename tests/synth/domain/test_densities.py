@@ -107,7 +107,7 @@ def test_noise_alone_has_a_density_too(counts: np.ndarray) -> None:
     assert np.isfinite(expected).all()
     assert (expected >= 0).all()
     if counts.max() <= 0:
-        assert expected.min() == pytest.approx(expected.max())  # even: sampling may need any cell
+        assert (expected > 0).all()  # sampling may need any cell
 
 
 DOMAIN = {"a": 3, "b": 2, "c": 4}

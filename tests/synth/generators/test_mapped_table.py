@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pandas as pd
 import pytest
 
 import synth
-from synth.domain import Discretizer
+from synth.domain import Discretizer, dp_bounds
 from synth.errors import JobError
 from synth.generators.fitting import training_data
 from synth.generators.fitting.training_data import MappedTable, TrainingTable
@@ -66,7 +67,7 @@ def counted(table: Any) -> list[Any]:
         *(counts.tolist() for counts in coded.each([("age", "town"), ("town", "job"), ("job",)])),
         table.category_counts("job"),
         table.value_counts("age"),
-        table.place_counts("age", known.columns["age"], edges).tolist(),
+        table.place_counts("age", known.columns["age"], partial(dp_bounds.histogram, edges=edges)).tolist(),
         dict(coded.domain),
     ]
 

@@ -94,7 +94,8 @@ class RemoteRows(RowsElsewhere):
         return replace(self, schema=schema)
 
     def cell_counts(self, attributes: Sequence[Attribute]) -> Iterator[Any]:
-        return (PendingCounts("cells", (each.n_cells,), (each.name,)) for each in attributes)
+        table = self.coded(Discretizer(tuple(attributes)))
+        return (PendingCounts("cells", (each.n_cells,), (each.name,), table) for each in attributes)
 
     def coded(self, discretizer: Discretizer) -> RemoteCounts:
         return RemoteCounts(discretizer, Coarsening({}))

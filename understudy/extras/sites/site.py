@@ -123,8 +123,6 @@ class CountQuery(Frozen):
         """The exact counts at a site, of its rows with contributions bounded. *Sensitive*."""
         if self.kind == "sizes":
             return [rows.rows_per_entity()]
-        if self.kind == "cells":
-            return list(rows.cell_counts(Discretizer.by_schema(schema).attributes))
         # What is refused must not depend on the rows: a refusal has no noise.
         try:
             discretizer = Discretizer.from_plain(self.discretizer, schema)
@@ -139,6 +137,8 @@ class CountQuery(Frozen):
                 "a query is refused: its codes are not those of the schema's columns, or its marginals have not 1 to "
                 f"{MOST_CELLS:,} cells in all; correct the server"
             )
+        if self.kind == "cells":
+            return list(rows.cell_counts(discretizer.attributes))
         return list(rows.coded(discretizer).coarse(coarsening).each(self.cliques))
 
 
