@@ -69,7 +69,7 @@ class PinnedNoise(InjectedNoise):
     """A model of it is saved, so that its files can be read."""
 
     def __init__(self, earlier: Sequence[Draw]) -> None:
-        super().__init__(np.random.default_rng(1))
+        super().__init__(np.random.default_rng(2))
         self.earlier, self.draws = earlier, list[Draw]()
         self.paid_by: Event | None = None
         self.values: tuple[Any, ...] = ()
