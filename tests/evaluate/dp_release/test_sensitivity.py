@@ -144,7 +144,7 @@ def residuals(sides: Split, synthetic: pd.DataFrame, noise: Any, n_times: int) -
         drawn = [d for m in (N_ROWS, COLUMN_MEAN, PAIR_MEAN, RIGHT) for d in by[m].drawn]
         events = [schedule.event(what) for what in (ROWS, *[COLUMNS] * len(KINDS), PAIRS, ACCURACY, ACCURACY)]
         result += [(d - e) / event.sigma for d, e, event in zip(drawn, exact, events, strict=True)]  # type: ignore[union-attr]
-    assert 10 * n_left_out < n_times
+    assert 2 * n_left_out < n_times
     return np.array(result)
 
 

@@ -224,7 +224,7 @@ class Overheard(SystemNoise):
 
 def no_two_releases_share_their_noise() -> None:
     columns = {name: {"kind": "integer", "bounds": [0, 199]} for name in "abc"}
-    schema = build_schema({"status": "declared", "n_units": 200, "columns": columns})
+    schema = build_schema({"status": "declared", "n_units": 2_000, "columns": columns})  # each value has its cell
     frame = pd.DataFrame({name: np.arange(200) for name in "abc"})
     noises = [Overheard() for _ in range(2)]
     for noise in noises:
