@@ -17,7 +17,13 @@ from synth.generators import registry
 from synth.generators.aim import Aim
 from synth.generators.auto import FEW_COLUMNS, Auto
 from synth.generators.base import PrivateGenerator
-from synth.generators.fitting.private_fit import MOST_DOMAIN_SHARE, domain_events, domain_shares
+from synth.generators.fitting.private_fit import (
+    MOST_DOMAIN_SHARE,
+    RANGE_SHARE,
+    STEPS_SHARE,
+    domain_events,
+    domain_shares,
+)
 from synth.generators.latent_class import LatentClass
 from synth.generators.marginal_generator import Independent
 from synth.generators.trees import Trees
@@ -155,8 +161,12 @@ def test_the_events_cost_the_shares_and_state_their_sensitivity(
 ) -> None:
     declared = schema(n_units, k, n_numbers + 1, n_lists, n_spiked)
     shares, events = domain_shares(declared), domain_events(declared, rho, 1e-9)
-    assert sum(shares.values()) <= MOST_DOMAIN_SHARE * (1 + 1e-12)
-    assert len(shares) == n_numbers + 1 + n_lists + n_spiked
+    beside = {what: share for what, share in shares.items() if what.startswith(("range", "steps"))}
+    assert sum(shares.values()) - sum(beside.values()) <= MOST_DOMAIN_SHARE * (1 + 1e-12)
+    assert len(shares) - len(beside) == n_numbers + 1 + n_lists + n_spiked
+    for what, share in beside.items():
+        bounds = shares["bounds of " + what[what.index("column") :]]
+        assert share == pytest.approx((RANGE_SHARE if what.startswith("range") else STEPS_SHARE) * bounds)
     for (what, share), event in zip(shares.items(), events, strict=True):
         assert isinstance(event, GaussianEvent | StabilityEvent)
         assert (event.count, event.sensitivity) == (1, k)
