@@ -131,7 +131,8 @@ def columns_of(table: pd.DataFrame | Columns) -> Columns:
 class BinnedEncoding:
     """Codes of bins and categories; within a code a value is drawn by the mass of its cells.
 
-    `ModalEncoding` has the same methods. Equal rows are encoded alike, and come back canonical, within their bounds and on their precision; plain data leaves out the schema's part.
+    `ModalEncoding` has the same methods. Equal rows are encoded alike, and come back canonical, within their bounds and
+    on their precision; plain data leaves out the schema's part.
     """
 
     discretizer: Discretizer
