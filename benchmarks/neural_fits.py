@@ -126,4 +126,4 @@ def _encode_ours(adult: Adult, train: pd.DataFrame) -> None:
 
     rng = np.random.default_rng(0)
     rows = conform(train, adult.plain, part=True)
-    ModalEncoding.fit(rows, observe(adult.plain, rows), rng).apply(rows, rng)
+    ModalEncoding.fit(rows, observe(adult.plain, rows), rng).apply(rows)

@@ -78,7 +78,7 @@ def memory_point(point: Point, adult: Adult) -> dict[str, Any]:
     scores, rng, watch = {"table_mib": peak_mib()}, np.random.default_rng(0), Watch()
     rows = conform(table, schema, part=True)
     encoding = ModalEncoding.fit(rows, observe(schema, rows), rng)
-    encoded = encoding.apply(rows, rng)
+    encoded = encoding.apply(rows)
     seconds, used = watch.read()
     scores |= {"encode_s": seconds, "encode_cpu_s": used, "encode_mib": peak_mib()}
     device, layout = torch.device("cpu"), encoding.layout
@@ -120,7 +120,7 @@ def private_step(adult: Adult, way: str, device: Any) -> Callable[[], None]:
     from synth.table import conform
 
     encoding = BinnedEncoding(Discretizer.by_schema(adult.binned))
-    encoded = encoding.apply(conform(adult.train, adult.binned, part=True), np.random.default_rng(0))
+    encoded = encoding.apply(conform(adult.train, adult.binned, part=True))
     layout, n_steps, rate = encoding.layout, 10_000, PrivateTvae.usual_rate
     one_way = [
         np.bincount(encoded.codes[:, position], minlength=size).astype(float)

@@ -53,6 +53,7 @@ TARGETS = {
 }  # fmt: skip
 """Of public tables by the names of their files; of others the last column."""
 CART, LEAF = "cart", 5
+NETWORKS = ("ctgan", "tvae")
 LANDMARKS = ("fresh real rows", "columns shuffled")
 FIGURES = {"tv2": "pairs", "tstr": "TSTR", "c2st": "C2ST", "cpu_s": "CPU s"}
 """What is drawn, by name; the file of results holds more."""
@@ -93,6 +94,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--tables", nargs="+", default=[], help="names of files without their ends; unless said, all")
     parser.add_argument("--target", nargs="+", default=[], help="TABLE=COLUMN")
     parser.add_argument("--seeds", type=int, default=3, help="splits and fits of each")
+    parser.add_argument("--rows", type=int, help="of a table at most, a seeded sample; unless said, all")
+    parser.add_argument("--epochs", type=int, help="of networks without epsilon; unless said, as they come")
     parser.add_argument("--limit-s", type=float, default=3600.0, help="seconds of one fit at most")
     parser.add_argument("--out", type=Path, help="JSON file of the results, read and continued")
     parser.add_argument("--page", type=Path, help="HTML file of small pictures of columns")
@@ -122,6 +125,8 @@ def _apart(path: Path, fit: str, seed: int, options: argparse.Namespace) -> dict
     asked = [str(path.parent), "--tables", _name(path), "--point", fit, str(seed)]
     asked += ["--target", *options.target] if options.target else []
     asked += ["--limit-s", str(options.limit_s)]
+    for name in ("rows", "epochs"):
+        asked += [f"--{name}", str(vars(options)[name])] if vars(options)[name] else []
     try:
         # A peer is stopped by its own parent: else it would go on when that is killed.
         return apart("benchmarks.shelf", *asked, limit_s=None if _is_peer(fit) else options.limit_s)
@@ -143,12 +148,12 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
         _name(path), str(table.columns[-1])
     )
     schema = synth.infer_schema(table, target=target)
-    schema = synth.declare_schema(schema, n_units=len(table), dataset=path.name)
+    order = np.random.default_rng(seed).permutation(len(table))[: options.rows]
+    schema = synth.declare_schema(schema, n_units=len(order), dataset=path.name)
     table = _read(path, schema, {})
-    order = np.random.default_rng(seed).permutation(len(table))
-    cut = len(table) * 4 // 5
+    cut = len(order) * 4 // 5
     train, test = (table.iloc[part].reset_index(drop=True) for part in (order[:cut], order[cut:]))
-    frames, cost = _measured(fit, (train, test), schema, seed, options.limit_s)
+    frames, cost = _measured(fit, (train, test), schema, seed, options)
     if frames.synthetic is None:
         return {"failure": frames.failure}
     names = [name for name in schema.learned if name in frames.synthetic.columns]
@@ -178,15 +183,15 @@ def _is_peer(fit: str) -> bool:
 
 
 def _measured(
-    fit: str, sides: tuple[pd.DataFrame, pd.DataFrame], schema: Schema, seed: int, limit_s: float
+    fit: str, sides: tuple[pd.DataFrame, pd.DataFrame], schema: Schema, seed: int, options: argparse.Namespace
 ) -> tuple[PeerRun, Mapping[str, float]]:
     """Synthetic rows made from train, and their cost, which a peer measures itself."""
     if _is_peer(fit):
         name, _, epsilon = fit.partition(":")
-        run = run_table_peer(name, sides[0], schema, _privacy(epsilon, schema), seed, limit_s)
+        run = run_table_peer(name, sides[0], schema, _privacy(epsilon, schema), seed, options.limit_s)
         return run, run.facts
     synthetic: list[pd.DataFrame] = []
-    cost = measured(lambda: synthetic.append(_made(fit, *sides, schema, seed)))
+    cost = measured(lambda: synthetic.append(_made(fit, *sides, schema, seed, options.epochs)))
     return PeerRun(synthetic[0]), cost
 
 
@@ -196,7 +201,9 @@ def _privacy(epsilon: str, schema: Schema) -> dict[str, float]:
     return {"epsilon": float(epsilon), "delta": min(DELTA, 1 / (10 * schema.n_units))} if epsilon else {}
 
 
-def _made(fit: str, train: pd.DataFrame, test: pd.DataFrame, schema: Schema, seed: int) -> pd.DataFrame:
+def _made(
+    fit: str, train: pd.DataFrame, test: pd.DataFrame, schema: Schema, seed: int, epochs: int | None
+) -> pd.DataFrame:
     """A synthetic table with as many rows as train, or a landmark."""
     rng = np.random.default_rng(seed)
     if fit == LANDMARKS[0]:
@@ -209,7 +216,8 @@ def _made(fit: str, train: pd.DataFrame, test: pd.DataFrame, schema: Schema, see
     name, _, epsilon = fit.partition(":")
     if "@" in fit:
         return limited(fit, train, schema, seed, _privacy(epsilon.partition("@")[0], schema))
-    return synth.fit(train, schema, name, seed=seed, **_privacy(epsilon, schema)).sample(len(train), seed=seed)
+    own: dict[str, Any] = {"epochs": epochs} if epochs and name.endswith(NETWORKS) and not epsilon else {}
+    return synth.fit(train, schema, name, seed=seed, **own, **_privacy(epsilon, schema)).sample(len(train), seed=seed)
 
 
 def _as_read(synthetic: pd.DataFrame, table: pd.DataFrame, schema: Schema) -> pd.DataFrame:

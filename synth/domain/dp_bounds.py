@@ -18,8 +18,7 @@ from scipy import stats
 
 from synth.domain import grid
 from synth.domain.density import posterior_means
-from synth.infer.numeric import FEWEST_STEPS, steps_of_shares
-from synth.infer.numeric import step_sizes as preferred_sizes
+from synth.domain.steps import FEWEST_STEPS, steps_of_shares, usual_steps
 from synth.schema.kinds import LineColumn
 
 SMALLEST = 2.0**-20  # reals without a declared precision are told apart from zero down to this
@@ -114,7 +113,7 @@ def step_sizes(column: Any) -> list[int]:
     low, high = column.ends
     if column.is_time or column.unit is None or (high - low) / column.unit < grid.EVEN_CELLS:
         return []
-    return preferred_sizes(min(max(abs(low), abs(high)) / column.unit, LARGEST_STEP))
+    return usual_steps(min(max(abs(low), abs(high)) / column.unit, LARGEST_STEP))
 
 
 def step_counts(positions: np.ndarray, sizes: Sequence[int], unit: float) -> np.ndarray:

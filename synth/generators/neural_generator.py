@@ -90,9 +90,12 @@ class PlainNetwork(NetworkGenerator):
     def fit_rows(
         self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, place: Path | None = None
     ) -> NeuralModel:
-        from synth.neural import training as loop
-
         self.check(schema)
+        import torch
+
+        from synth.neural import training as loop
+        from synth.neural.sampling import match_one_way
+
         table, schema, shares = rows_and_shares(train, schema)
         rng = np.random.default_rng(seed)
         progress("encoding", None)
@@ -100,13 +103,17 @@ class PlainNetwork(NetworkGenerator):
         # system's temporary files.
         columns = table.columns(place)
         encoding = ModalEncoding.fit(columns, schema, rng)
-        encoded, device, seed = encoding.apply(columns, rng), loop.device_of(self.device), int(rng.integers(2**63))
+        encoded, device, seed = encoding.apply(columns), loop.device_of(self.device), int(rng.integers(2**63))
         rows = [_digest(encoded.codes), _digest(encoded.scalars)]
-        course = self._course(place, progress, sizes=encoding.layout.sizes, seed=seed, rows=rows)
+        sizes = encoding.layout.sizes
+        course = self._course(place, progress, sizes=sizes, seed=seed, rows=rows)
         with loop.seeded(seed, device):
             training = self._training(encoded, encoding.layout, columns.disk, device)
             loop.train(training, self.epochs, course)
             network = training.network()
+            # DEVIATES: the paper's networks draw single columns as they come out of training.
+            counts = (np.bincount(codes, minlength=size) for codes, size in zip(encoded.codes.T, sizes, strict=True))
+            match_one_way(network, torch.from_numpy(np.concatenate([*counts]) / max(len(encoded), 1)))
         return NeuralModel(self.name, schema, None, len(table), encoding, network, shares, self.parameters())
 
     def _training(self, encoded: Encoded, layout: Layout, disk: Disk, device: Any) -> Any:
@@ -184,7 +191,7 @@ class PrivateNetwork(NetworkGenerator, PrivateGenerator):
         progress("encoding", None)
         columns = fit.train.columns(place)
         rows = PrivateRows(
-            encoding.apply(columns, fit.rng),
+            encoding.apply(columns),
             encoding.layout,
             None if fit.schema.entity is None else fit.train.entities(),
             fit.schema.max_rows_per_unit,

@@ -12,11 +12,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from synth.domain.steps import FEWEST_STEPS, steps_of_shares, usual_steps
 from synth.errors import TableError
 from synth.infer.facts import ColumnFacts, snake
 from synth.schema.kinds import CategoricalColumn, Column, IdentifierColumn, IntegerColumn, RealColumn, WeightColumn
 from synth.schema.kinds.base import NEARLY_ALL
-from synth.schema.kinds.number import INT64, MOST_SPIKES, MOST_STEPS, NumericColumn
+from synth.schema.kinds.number import INT64, MOST_SPIKES, NumericColumn
 from synth.table.decode import INFINITY, rounded
 
 MAX_DECIMALS = 12
@@ -26,11 +27,7 @@ MANY_ROWS = 1_000  # in so many rows, whole numbers that never repeat identify t
 ZERO_SHARE = 0.1  # from this share on, zeros of a column of reals are a spike that needs a place of its own
 FINE_STEPS = 256  # up to so many steps between its bounds, a column is resolved in full on a linear scale
 ROUNDING = 8.0  # float spacings by which a quotient may miss a whole number
-BEYOND_CHANCE = 0.1  # share of the values that are on a step and not by chance, from which on the column has it
-EXPLAINED, ALWAYS = 0.02, 0.999
-"""Share of the values that a step has beyond its neighbors at least, and share on a step that makes it strict."""
-SURE = 3.0  # standard errors of a noisy share by which a step stands out
-LEAST_STEPPED, FEWEST_STEPS = 100, 10  # values that a step is told from at least, and different ones among them
+LEAST_STEPPED = 100  # values that a step is told from at least
 FEW_VALUES = 40  # up to so many distinct values, each in several rows, are all there are: every one is a spike
 SPIKE_SHARE, LEAST_SPIKE = 0.005, 30  # share of the rows, and rows, from which on a value is a spike
 
@@ -265,48 +262,12 @@ def _steps_of(values: np.ndarray, unit: float) -> tuple[tuple[float, float], ...
     if counts.sum() < LEAST_STEPPED or len(distinct) < FEWEST_STEPS:
         return ()
     shares = {}
-    for size in step_sizes(float(np.abs(distinct).max()) / unit):
+    for size in usual_steps(float(np.abs(distinct).max()) / unit):
         times = distinct / (size * unit)
         noise = np.clip(ROUNDING * np.spacing(np.abs(times)), 1e-9, 0.01)  # no fifth is a whole number
         on = np.abs(times - np.round(times)) <= noise
         shares[size] = float(counts[on].sum() / counts.sum()) if on.sum() >= FEWEST_STEPS else 0.0
     return steps_of_shares(shares, unit)
-
-
-def step_sizes(largest: float) -> list[int]:
-    """Multiples of a precision that people prefer, ascending, as far as a column's largest value has so many."""
-    power = math.floor(math.log10(max(largest, 1.0)))
-    return sorted({5} | {mantissa * 10**k for k in range(power + 1) for mantissa in (10, 25, 50)})
-
-
-def steps_of_shares(
-    shares: Mapping[int, float], unit: float, error: float = 0.0
-) -> tuple[tuple[float, float], ...]:  # fmt: skip
-    """The steps that chance does not explain, by shares of values on multiples of each size and their error."""
-    ladder = [(1, 1.0)]
-    for size, share in shares.items():
-        while size % ladder[-1][0] and share > ladder[-1][1]:
-            ladder.pop()
-        finer, of_finer = ladder[-1]
-        if size % finer == 0 and share >= of_finer * finer / size + max(BEYOND_CHANCE, SURE * error):
-            ladder.append((size, share if share < min(ALWAYS, 1 - error) else 1.0))
-    # Of a precision of decimals, the quotient is the nearest float.
-    coarsest = _telling(ladder)[:0:-1][:MOST_STEPS]
-    exact = ((size * unit if unit >= 1 else size / round(1 / unit), share) for size, share in coarsest)
-    return tuple((float(size), max(math.floor(100 * share) / 100, 0.01)) for size, share in exact)
-
-
-def _telling(ladder: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Steps, finest first, without those that the ones around them explain."""
-    step = 1
-    while step < len(ladder) - 1:
-        (finer, of_finer), (size, share), (coarser, of_coarser) = ladder[step - 1 : step + 2]
-        by_chance = (finer / size - finer / coarser) / (1 - finer / coarser)
-        if share < of_coarser + (of_finer - of_coarser) * by_chance + EXPLAINED:
-            del ladder[step]
-        else:
-            step += 1
-    return ladder
 
 
 def _spikes_of(distinct: np.ndarray, counts: np.ndarray) -> tuple[float, ...]:

@@ -131,8 +131,8 @@ def columns_of(table: pd.DataFrame | Columns) -> Columns:
 class BinnedEncoding:
     """Codes of bins and categories; within a code a value is drawn by the mass of its cells.
 
-    `ModalEncoding` has the same methods. Rows are encoded alike for the same state of the generator, and come back
-    canonical, within their bounds and on their precision; plain data leaves out the schema's part.
+    `ModalEncoding` has the same methods. Equal rows are encoded alike, and come back canonical, within their bounds and
+    on their precision; plain data leaves out the schema's part.
     """
 
     discretizer: Discretizer
@@ -142,7 +142,7 @@ class BinnedEncoding:
         """One span a column, `other` and `missing` its last two codes; no scalars."""
         return Layout(tuple(Span(name, size, whole=True) for name, size in self.discretizer.sizes.items()))
 
-    def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
+    def apply(self, table: pd.DataFrame | Columns) -> Encoded:
         columns, attributes = columns_of(table), self.discretizer.attributes
         encoded, start = columns.encoded(self.layout), 0
         for parts in zip(*map(columns.parts, attributes), strict=True):
@@ -235,17 +235,17 @@ class ModalEncoding:
             scalars += [attribute.name] * is_open
         return Layout(tuple(spans), tuple(scalars))
 
-    def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator) -> Encoded:
+    def apply(self, table: pd.DataFrame | Columns) -> Encoded:
         """The rows encoded. `table`: *Sensitive*. The table that the encoding was fitted on, or rows of it."""
         columns, attributes = columns_of(table), self.discretizer.attributes
-        encoded, start, draws = columns.encoded(self.layout), 0, rng.spawn(len(attributes))
+        encoded, start = columns.encoded(self.layout), 0
         for parts in zip(*map(columns.parts, attributes), strict=True):
             rows = slice(start, start := start + len(parts[0]))
             for index, (attribute, column, part) in enumerate(zip(attributes, self.columns, parts, strict=True)):
                 if isinstance(column, Categories):
                     encoded.codes[rows, index] = np.searchsorted(column.known, attribute.group[part])
                     continue
-                encoded.codes[rows, index], scalars = column.apply(part, draws[index])
+                encoded.codes[rows, index], scalars = column.apply(part)
                 if column.has_scalar:
                     encoded.scalars[rows, self.layout.scalars.index(attribute.name)] = scalars
         return encoded

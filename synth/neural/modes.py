@@ -88,8 +88,8 @@ def fit_mixture(values: Array, rng: np.random.Generator) -> tuple[Array, Array, 
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # near is near enough: components only scale
-        mixture.fit((standard / spread)[:, None])
-    kept = mixture.weights_ > LEAST_WEIGHT
+        likeliest = mixture.fit_predict((standard / spread)[:, None])
+    kept = (mixture.weights_ > LEAST_WEIGHT) & (np.bincount(likeliest, minlength=N_COMPONENTS) > 0)
     deviations = unit * np.sqrt(mixture.covariances_[kept, 0, 0])
     weights = mixture.weights_[kept] / mixture.weights_[kept].sum()
     return center + unit * mixture.means_[kept, 0], np.maximum(deviations, LEAST_DEVIATION), weights
@@ -103,7 +103,8 @@ class Modes:
 
     DEVIATES: a value that many rows hold (0 hours, 40 hours), or that is declared a spike, is a mode of its own, so
     that it comes back as it was and not as a narrow component; the paper's mixture has components only. A missing value
-    is a mode as well.
+    is a mode as well. The paper draws a value's component by the posterior; here it is the likeliest. A mixture covers
+    a heavy tail by components that overlap, and a drawn one then tells of the value little more than chance.
     """
 
     atoms: Array
@@ -158,7 +159,7 @@ class Modes:
         missing = len(present) < len(values) or len(values) == 0
         return cls(atoms, *components, missing=missing, log=log, step_shares=shares)
 
-    def apply(self, values: Array, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def apply(self, values: Array) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The code of each value, and its scalar: 0 where the code says it all; shape (n,) both.
         `values`: *Sensitive*. Shape (n,), NaN where missing; of the table that the modes were fitted on.
         """
@@ -167,8 +168,7 @@ class Modes:
         rest = np.flatnonzero(codes < 0)
         if len(rest):
             line = self._line(values[rest])
-            shares = self.responsibilities(line).cumsum(axis=1)
-            component = (shares < rng.random(len(line))[:, None] * shares[:, -1:]).sum(axis=1)
+            component = self.responsibilities(line).argmax(axis=1)
             codes[rest] = len(self.atoms) + component
             scalars[rest] = np.clip((line - self.means[component]) / (WIDTH * self.deviations[component]), -EDGE, EDGE)
         return codes, scalars

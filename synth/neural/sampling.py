@@ -1,7 +1,7 @@
 """Sampling of encoded rows from a trained network, also of rows with given values, and its weights as named arrays.
 
-A network may be matched to released one-way marginals, by what it draws: this costs no budget, and single columns then
-come out as measured.
+A network is matched to one-way marginals by what it draws, so that single columns come out as counted. Of a private fit
+they are released ones: this costs no budget.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -173,22 +173,22 @@ LEAST_SHARE = 1e-6  # keeps the logarithm of an empty code finite
 
 
 def match_one_way(network: Network, shares: Tensor) -> None:
-    """Shift the output's bias until the codes of drawn rows are as frequent as was released.
+    """Shift the output's bias until the codes of drawn rows are as frequent as asked.
 
     Every span is fitted on the same drawn logits in turn with all others, which is iterative proportional fitting of
     the shifts. A code that comes out too often is lowered by the logarithm of its excess.
-    `shares`: released, of each code within its span, shape (n_codes,).
+    `shares`: of each code within its span, shape (n_codes,); of a private fit those that were released.
     """
-    spans = Spans(network.layout)
+    spans, n_codes = Spans(network.layout), network.layout.n_codes
     wanted = shares.float().clamp_min(LEAST_SHARE).log()
     with torch.inference_mode():
-        logits = network.raw(N_MATCHED_ROWS, {})
+        logits = network.raw(N_MATCHED_ROWS, {})[:, :n_codes]
         shift = torch.zeros_like(wanted)
         for _ in range(N_MATCHING_ROUNDS):
             shift += wanted - spans.softmax(logits + shift).mean(0).clamp_min(LEAST_SHARE).log()
     output = network.decoder.output if isinstance(network, TvaeNetwork) else network.generator.output
     with torch.no_grad():
-        output.bias += shift
+        output.bias[:n_codes] += shift
 
 
 Module = TypeVar("Module", bound=nn.Module)

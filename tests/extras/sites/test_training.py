@@ -99,7 +99,7 @@ class Rounds:
 def network(inputs: SitesInputs, rows: pd.DataFrame | None = None, expected: float = 160.0) -> Any:
     encoding = BinnedEncoding(Discretizer.by_schema(inputs.schema))
     frame = conform(parts()["north"].head(0) if rows is None else rows, inputs.schema, outside="clamp")
-    units = UnitIndex.of(encoding.apply(frame, np.random.default_rng(0)))
+    units = UnitIndex.of(encoding.apply(frame))
     even = [np.ones(size) for size in encoding.layout.sizes]
     generator, _ = trained(inputs)
     return generator.training(units, encoding.layout, even, expected, torch.device("cpu"))

@@ -21,6 +21,7 @@ from synth.errors import BadInput, BudgetError, JobError, MissingExtra, ModelErr
 from synth.generators import registry
 from synth.generators.models.fitted import NeuralModel
 from synth.neural.encoding import Encoded
+from synth.neural.sampling import draw
 from synth.schema import Schema, build_schema
 from synth.table import conform, present, violations
 from tests.synth.conftest import CONTENT, make_frame
@@ -280,7 +281,7 @@ def test_synthetic_values_have_steps_and_spikes_however_little_the_network_learn
     assert violations(synthetic, AMOUNTS) == []
     # Every spike is a code of its own.
     encoding, rows = model.encoding, conform(pd.DataFrame({"amount": SPIKES, "income": "low"}), AMOUNTS)
-    codes = np.repeat(encoding.apply(rows, np.random.default_rng(0)).codes, 50, axis=0)
+    codes = np.repeat(encoding.apply(rows).codes, 50, axis=0)
     assert len(np.unique(codes[:, 0])) == len(SPIKES)
     scalars = np.random.default_rng(1).uniform(-1, 1, (len(codes), len(encoding.layout.scalars)))
     back = encoding.invert(Encoded(codes, scalars.astype(np.float32)), np.random.default_rng(2))["amount"]
@@ -290,6 +291,20 @@ def test_synthetic_values_have_steps_and_spikes_however_little_the_network_learn
         assert attribute.column == AMOUNTS.columns["amount"]
         np.testing.assert_array_equal(attribute.edges, public.edges)
         assert np.diff(attribute.edges)[attribute.cells_at(np.array([31_415.0]))] > 100
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_single_columns_come_out_as_counted_however_little_the_network_learned(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("synth.neural.sampling.N_MATCHED_ROWS", 5_000)
+    model = fitted(name, False, amounts(0), AMOUNTS)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        tables = model.encoding.apply(amounts(0)), draw(model.network, 5_000)
+    for column, size in enumerate(model.encoding.layout.sizes):
+        shares = [np.bincount(rows.codes[:, column], minlength=size) / len(rows) for rows in tables]
+        assert np.abs(shares[0] - shares[1]).sum() / 2 < 0.06
 
 
 # What is saved

@@ -139,8 +139,8 @@ class Case:
         kept = {name: content["columns"][name] for name in self.schema.modeled}
         return build_schema({"status": content["status"], "columns": kept})
 
-    def encoded(self, seed: int = 0) -> Encoded:
-        rows: Encoded = self.encoding.apply(self.frame, np.random.default_rng(seed))
+    def encoded(self) -> Encoded:
+        rows: Encoded = self.encoding.apply(self.frame)
         return rows
 
 
@@ -198,11 +198,11 @@ def test_rows_are_coded_within_the_layout_and_come_back_canonical_also_when_the_
         assert (back[name].isna().to_numpy() == case.frame[name].isna().to_numpy()).all()
     saved = type(encoding).from_plain(json.loads(json.dumps(encoding.to_plain(), allow_nan=False)), case.schema)
     assert saved.layout == layout
-    again = saved.apply(case.frame, np.random.default_rng(0))
+    again = saved.apply(case.frame)
     np.testing.assert_array_equal(encoded.codes, again.codes)
     np.testing.assert_array_equal(encoded.scalars, again.scalars)
     pd.testing.assert_frame_equal(saved.invert(again, np.random.default_rng(1)), back)
-    empty = encoding.invert(encoding.apply(case.frame.iloc[:0], np.random.default_rng(0)), np.random.default_rng(0))
+    empty = encoding.invert(encoding.apply(case.frame.iloc[:0]), np.random.default_rng(0))
     assert list(empty) == list(case.schema.modeled) and len(empty) == 0
 
 
@@ -298,7 +298,7 @@ def test_what_encoding_needs_on_the_way_does_not_grow_with_the_table(kind: str) 
     encoding = by_bins if kind == "binned" else ModalEncoding.fit(frame.iloc[:10_000], schema, rng)
     tracemalloc.start()
     try:
-        encoded = encoding.apply(frame, rng)
+        encoded = encoding.apply(frame)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -311,14 +311,14 @@ def test_rows_in_files_are_encoded_as_those_in_memory_and_no_file_has_a_name(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = case_of("every_kind", "binned")
-    expected = ENCODINGS[kind](case.frame, case.schema).apply(case.frame, np.random.default_rng(3))
+    expected = ENCODINGS[kind](case.frame, case.schema).apply(case.frame)
     monkeypatch.setattr("synth.neural.encoding.CHUNK_ROWS", 70)
     monkeypatch.setattr(spool, "MOST_IN_MEMORY", 0)
     for nameless in (True, False):  # Python knows a file system that makes none by its first refusal
         monkeypatch.setattr(tempfile, "_O_TMPFILE_WORKS", nameless)
         parts = (case.frame.iloc[start : start + 90] for start in range(0, len(case.frame), 90))
         filed: Any = Columns(Rows.from_frames(parts, case.schema, tmp_path), Disk(tmp_path))
-        encoded = ENCODINGS[kind](filed, case.schema).apply(filed, np.random.default_rng(3))
+        encoded = ENCODINGS[kind](filed, case.schema).apply(filed)
         np.testing.assert_array_equal(encoded.codes, expected.codes)
         np.testing.assert_array_equal(encoded.scalars, expected.scalars)
         assert isinstance(encoded.codes.base, np.memmap) or isinstance(encoded.codes, np.memmap)

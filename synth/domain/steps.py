@@ -1,0 +1,48 @@
+"""Steps that the values of a number keep, such as prices in fifties: told from exact shares or from noisy ones."""
+
+import math
+from collections.abc import Mapping
+
+from synth.schema.kinds.number import MOST_STEPS
+
+BEYOND_CHANCE = 0.1  # share of the values that are on a step and not by chance, from which on the column has it
+EXPLAINED, ALWAYS = 0.02, 0.999
+"""Share of the values that a step has beyond its neighbors at least, and share on a step that makes it strict."""
+SURE = 3.0  # standard errors of a noisy share by which a step stands out
+FEWEST_STEPS = 10  # different values that a step is told from at least
+
+
+def usual_steps(largest: float) -> list[int]:
+    """Multiples of a precision that people prefer, ascending, as far as a column's largest value has so many."""
+    power = math.floor(math.log10(max(largest, 1.0)))
+    return sorted({5} | {mantissa * 10**k for k in range(power + 1) for mantissa in (10, 25, 50)})
+
+
+def steps_of_shares(
+    shares: Mapping[int, float], unit: float, error: float = 0.0
+) -> tuple[tuple[float, float], ...]:  # fmt: skip
+    """The steps that chance does not explain, by shares of values on multiples of each size and their error."""
+    ladder = [(1, 1.0)]
+    for size, share in shares.items():
+        while size % ladder[-1][0] and share > ladder[-1][1]:
+            ladder.pop()
+        finer, of_finer = ladder[-1]
+        if size % finer == 0 and share >= of_finer * finer / size + max(BEYOND_CHANCE, SURE * error):
+            ladder.append((size, share if share < min(ALWAYS, 1 - error) else 1.0))
+    # Of a precision of decimals, the quotient is the nearest float.
+    coarsest = _telling(ladder)[:0:-1][:MOST_STEPS]
+    exact = ((size * unit if unit >= 1 else size / round(1 / unit), share) for size, share in coarsest)
+    return tuple((float(size), max(math.floor(100 * share) / 100, 0.01)) for size, share in exact)
+
+
+def _telling(ladder: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Steps, finest first, without those that the ones around them explain."""
+    step = 1
+    while step < len(ladder) - 1:
+        (finer, of_finer), (size, share), (coarser, of_coarser) = ladder[step - 1 : step + 2]
+        by_chance = (finer / size - finer / coarser) / (1 - finer / coarser)
+        if share < of_coarser + (of_finer - of_coarser) * by_chance + EXPLAINED:
+            del ladder[step]
+        else:
+            step += 1
+    return ladder
