@@ -115,8 +115,8 @@ def counts_of(train: TrainingTable, schema: Schema) -> dict[str, Any]:
         wide: Any = schema.columns["wide"]
         for name, edges in (("wide", EDGES), ("wide by size", dp_bounds.public_edges(wide, 500.0))):
             result[name] = train.place_counts("wide", wide, partial(dp_bounds.histogram, edges=edges))
-        sizes = dp_bounds.step_sizes(wide)
-        result["steps"] = train.place_counts("wide", wide, partial(dp_bounds.step_counts, sizes=sizes, unit=1.0))
+        steps = partial(dp_bounds.step_counts, sizes=[5, 10, 25, 50], unit=0.01)  # 0.05 is on one, -2.5 on all
+        result["steps"] = train.place_counts("wide", wide, steps)
     result |= {f"values of {name}": train.value_counts(name) for name in schema.spikes_measured}
     if schema.entity:
         result["rows per entity"] = train.rows_per_entity()

@@ -151,6 +151,20 @@ def test_an_answer_is_drawn_once_and_outlives_its_site(sites_home: SitesHome, tm
         again.noisy(CountQuery(number=0, event=0, kind="cliques", cliques=(("age",),)))
 
 
+def test_cells_of_an_answer_are_bounded_however_few_codes_they_share(
+    sites_home: SitesHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a server that departs from the protocol: what is claimed of sums of noise rests on the number of cells."""
+    sites_home.write(CELLS)
+    query = cells_query(sites_home)
+    for codes in query.discretizer.values():
+        codes["group"] = [0] * (len(codes["group"]) - 2) + [1, 2]
+    n_codes = 3 * len(query.cliques)
+    monkeypatch.setattr("understudy.extras.sites.site.MOST_CELLS", n_codes)
+    with pytest.raises(SitesError, match=f"have not 1 to {n_codes} cells"):
+        sites_of(sites_home)["east"].noisy(query)
+
+
 def sum_of(home: SitesHome, folders: Mapping[str, Path], gone: tuple[str, ...] = ()) -> np.ndarray:
     """One sum of sites that are started for it, each from the answers in its folder."""
     sites: dict[str, Any] = {}

@@ -128,7 +128,8 @@ class CountQuery(Frozen):
             discretizer = Discretizer.from_plain(self.discretizer, schema)
             coarsening = Coarsening({name: np.asarray(each, dtype=np.int64) for name, each in self.groups.items()})
             groups, domain = coarsening.groups, coarsening.domain(discretizer.sizes)
-            n_cells = sum(math.prod(domain[name] for name in clique) for clique in self.cliques)
+            codes = [math.prod(domain[name] for name in clique) for clique in self.cliques]
+            n_cells = sum([each.n_cells for each in discretizer.attributes] if self.kind == "cells" else codes)
             are_codes = all(g.shape == (discretizer.sizes[name],) and g.min() == 0 for name, g in groups.items())
         except (ValueError, TypeError, KeyError, OverflowError):
             are_codes, n_cells = False, 0
