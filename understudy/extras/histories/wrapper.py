@@ -151,7 +151,7 @@ class WithHistories(Wrapper):
         later = None
         if events.later is not None and (fit.promises or len(later_rows)):
             firsts = first.learned_rows(PILOT_ROWS, fit.rng)
-            told = ToldColumns(layout, firsts, first.discretizer, base.n_bins, fit.rng)
+            told = ToldColumns(layout, firsts, first.discretizer, base.bins(layout.schema), fit.rng)
             later, _ = base.fitted(replace(fit, train=later_rows, schema=layout.later_rows), events.later, told)
             is_told = fit.promises and isinstance(later.distribution, MarkovRandomField)
             if is_told and (names := lost_columns(later.distribution, layout)):

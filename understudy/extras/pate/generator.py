@@ -118,7 +118,7 @@ class PateGan(PrivateGenerator):
 
         rng = fit.rng
         fit.progress("encoding", None)
-        codes = encoding.apply(fit.train.columns(None), rng).codes
+        codes = encoding.apply(fit.train.columns(None)).codes
         n_units = fit.schema.n_units or len(fit.train)
         usual = min(max(n_units // UNITS_PER_TEACHER, 1), MOST_TEACHERS)
         n_teachers = usual if self.n_teachers == "auto" else self.n_teachers

@@ -271,7 +271,7 @@ class SiteTraining:
         except (ValueError, TypeError, KeyError, OverflowError):
             raise SitesError("a round has codes that are not those of the schema; correct the server") from None
         columns, even = self.rows.columns(self.answers.folder), [np.ones(n) for n in encoding.layout.sizes]
-        encoded = encoding.apply(columns, np.random.default_rng(0))
+        encoded = encoding.apply(columns)
         entities = None if schema.entity is None else self.rows.entities()
         k = schema.max_rows_per_unit
         rows = PrivateRows(encoded, encoding.layout, entities, k, even, 0.0, event, self.budget)
