@@ -24,6 +24,7 @@ from synth.dp import budget, mechanisms
 from synth.dp.budget import Budget
 from synth.dp.events import GaussianEvent, StabilityEvent
 from synth.dp.schedule import Schedule
+from synth.errors import ModelError
 from synth.generators import registry
 from synth.generators.base import PrivateGenerator, compose
 from synth.generators.fitting import private_fit, training_data
@@ -162,8 +163,12 @@ def told_by(model: Any) -> Any:
         patch.setattr(fitted, "FITTED_ROWS", 100)
         model.save(Path(folder) / "model")
         files = {path.name: path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
-        rows = model.sample(9, seed=1)
-    return files, str(model.statement), model.default_rows, rows.dtypes.to_dict(), rows.to_csv()
+        try:
+            rows = model.sample(9, seed=1)
+            told = rows.dtypes.to_dict(), rows.to_csv()
+        except ModelError as refusal:  # noise may leave bounds that hardly a row keeps: what is said then tells as well
+            told = {}, str(refusal)
+    return files, str(model.statement), model.default_rows, *told
 
 
 def one_unit_less_moves_what_is_paid_for(
