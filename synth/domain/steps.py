@@ -13,7 +13,7 @@ FEWEST_STEPS = 10  # least number of different values that a step is told from
 
 
 def usual_steps(largest: float) -> list[int]:
-    """Steps that people prefer, ascending, up to the magnitude of the largest value; both in counts of the precision."""
+    """Steps that people prefer, ascending, up to the magnitude of the largest value, in counts of the precision."""
     power = math.floor(math.log10(max(largest, 1.0)))
     return sorted({5} | {mantissa * 10**k for k in range(power + 1) for mantissa in (10, 25, 50)})
 
