@@ -22,7 +22,7 @@ import synth
 from benchmarks.runs import about, keep, read_kept
 
 N_ROWS, DELTA = 20_000, 1e-6
-MADE = {f"{k} flags": (k, 0) for k in range(3, 8)} | {"2 flags, 2 numbers": (4, 2), "3 flags, 2 numbers": (5, 2)}
+RELATIONS = {f"{k} flags": (k, 0) for k in range(3, 8)} | {"2 flags, 2 numbers": (4, 2), "3 flags, 2 numbers": (5, 2)}
 """By name, how many columns tell the target, and how many of them are numbers."""
 REAL = "real rows"
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--seeds", type=int, default=3, help="splits and fits of each; 0 only draws")
     options = parser.parse_args(arguments)
     content: dict[str, Any] = read_kept(options.out, {"about": about(delta=DELTA), "tables": {}})
-    tables = {name: (_made(*facts), "y") for name, facts in MADE.items()}
+    tables = {name: (_with_relation(*facts), "y") for name, facts in RELATIONS.items()}
     for asked in options.table:
         path, _, target = asked.rpartition(":")
         tables[Path(path).name.partition(".")[0]] = (pd.read_csv(path), target)
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
     print("\n".join(_drawn(content["tables"])))
 
 
-def _made(n_telling: int, n_numbers: int) -> pd.DataFrame:
+def _with_relation(n_telling: int, n_numbers: int) -> pd.DataFrame:
     """Seven flags, three numbers, two categories, and the target, which some of the first tell together."""
     rng = np.random.default_rng(n_telling)
     flags = {f"f{at}": rng.random(N_ROWS) < 0.5 for at in range(7)}

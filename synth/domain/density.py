@@ -80,7 +80,7 @@ def expected_counts(
     has_spikes = bool(getattr(column, "spikes", ()))
     if has_spikes and beside < min(UNTOLD * error, NEGLIGIBLE * n_values):
         return expected
-    # Of spikes that are not declared the rest may be nothing, and what is put there lies in the tails.
+    # Where nearly all values are spikes nothing may be left, and whatever the rest gets would lie in the tails.
     rest = max(min(beside, n_values), min(error, NEGLIGIBLE * n_values), 1.0)
     middles = (places[:-1] + places[1:]) / 2
     density = _density(counts[smooth], share[smooth], middles[smooth], sigma, rest)

@@ -363,16 +363,16 @@ def regroup(attribute: Attribute, groups: np.ndarray, mass: np.ndarray | None = 
 
 
 def with_cells(attribute: Attribute, most: float) -> Attribute:
-    """The attribute with about so many wider cells of a number or time without bins, in which spikes keep theirs."""
+    """The attribute with neighboring cells joined to about `most`; declared bins and the cells of spikes stay."""
     if attribute.edges is None or getattr(attribute.column, "bins", None):
         return attribute
     edges, column = attribute.line
     alone = grid.spike_cells(edges, column)
-    every = int((~alone).sum() / most)  # a whole number, so that cells stay alike
-    if every < 2:
+    n_joined = int((~alone).sum() / most)  # a whole number, so that cells stay alike
+    if n_joined < 2:
         return attribute
     widths = np.where(alone, 0.0, np.diff(grid.resolution(edges, column)))
-    level = np.floor((np.cumsum(widths) - widths) / widths.sum() * ((~alone).sum() / every) + 1e-9)
+    level = np.floor((np.cumsum(widths) - widths) / widths.sum() * ((~alone).sum() / n_joined) + 1e-9)
     starts = np.append(True, (np.diff(level) > 0) | alone[1:] | alone[:-1])
     return _attribute(attribute.name, column, np.append(edges[:-1][starts], edges[-1]))
 

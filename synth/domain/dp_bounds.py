@@ -1,10 +1,11 @@
 """DP bounds of a column that declares none: public cells over all it could hold, and the window that holds its values.
 
-One noisy histogram is all that is read. Its cells are even parts of powers of two on either side of zero, or of the
+Bounds are read off one noisy histogram. Its cells are even parts of powers of two on either side of zero, or of the
 decades of the calendar. They are finer, the larger the public number of units is beside the noise. The bounds are those
 of the window with the largest noisy sum, less a penalty for its cells. So they are wide where little is known. A window
 that had to prove its cells one by one would leave out most values of a small table. All counts beside `noisy` are in
-standard deviations of the noise.
+standard deviations of the noise. A second histogram, of even parts of these bounds, may narrow them, and noisy counts
+tell the steps that values keep.
 """
 
 import datetime as dt
@@ -53,8 +54,8 @@ ZERO_HELD = 2.0
 """Standard deviations of the noise beyond which a count is taken for one: that of zero keeps it in such a window of a
 lattice, and those near zero make its column one to resolve geometrically."""
 RANGE_PARTS, FEW_OF_PARTS = (16, 64), 1 / 4
-"""Even parts of measured bounds, and the share of them that a narrower range has at most: it is worth it."""
-LARGEST_STEP = 1e6  # that is looked for, in counts of the precision
+"""Least and most even parts of measured bounds; bounds are narrowed to at most this share of the parts."""
+LARGEST_STEP = 1e6  # the largest step that is looked for, in counts of the precision
 FINE_CELLS, FINE_SHARE = 2, 0.05
 """A number is resolved geometrically where more of its mass than this lies within so many even cells of zero."""
 
@@ -117,9 +118,10 @@ def step_sizes(column: Any) -> list[int]:
 
 
 def step_counts(positions: np.ndarray, sizes: Sequence[int], unit: float) -> np.ndarray:
-    """Counts, *Sensitive*, by the largest size that a value is a multiple of, the last of none; zero is of all.
+    """*Sensitive*. Counts of values by the largest size that they are multiples of, the last count of those on none.
 
-    It tells all others: of the sizes, a value is on those that divide it.
+    One count a value is enough: a multiple of a size is one of all sizes that divide it. Zero is one of all sizes, and
+    is left out.
     """
     steps = grid.ratio(positions[~np.isnan(positions) & (positions != 0)], unit)
     largest = np.full(len(steps), len(sizes))
@@ -146,15 +148,16 @@ def with_steps(column: Any, sizes: Sequence[int], noisy: np.ndarray, sigma: floa
 
 
 def range_edges(column: Any, signal: float) -> np.ndarray:
-    """Edges of even parts of measured bounds: more of them, the more a range can be told within."""
+    """Edges of even parts of measured bounds: more of them, the larger the signal (units over the noise)."""
     low, high = column.ends
     return np.linspace(low, np.nextafter(high, np.inf), int(np.clip(signal / 2, *RANGE_PARTS)) + 1)
 
 
 def narrowed(column: Any, edges: np.ndarray, noisy: np.ndarray, sigma: float) -> Any:
-    """The column with the bounds of the few parts that hold its values, where they surely hold most of them.
+    """The column with narrower bounds, where few parts surely hold most of its values.
 
-    Such values are far from zero beside how far they are apart: latitudes, years. Near zero tails are long.
+    It is for latitudes or years, which are further from zero than from each other. Near zero tails are long, and bounds
+    stay.
     """
     counts, (low, high) = noisy / sigma, column.ends
     window = _joined(_with_others(counts, _best_window(counts, 0, len(counts)), []))

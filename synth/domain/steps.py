@@ -1,19 +1,19 @@
-"""Steps that the values of a number keep, such as prices in fifties: told from exact shares or from noisy ones."""
+"""Steps that the values of a number keep, such as prices in fifties, told from exact or noisy shares."""
 
 import math
 from collections.abc import Mapping
 
 from synth.schema.kinds.number import MOST_STEPS
 
-BEYOND_CHANCE = 0.1  # share of the values that are on a step and not by chance, from which on the column has it
+BEYOND_CHANCE = 0.1  # least share of the values that are on a step and not by chance
 EXPLAINED, ALWAYS = 0.02, 0.999
-"""Share of the values that a step has beyond its neighbors at least, and share on a step that makes it strict."""
+"""Least share of the values that a step explains beyond its neighbors, and the share from which on all are on it."""
 SURE = 3.0  # standard errors of a noisy share by which a step stands out
-FEWEST_STEPS = 10  # different values that a step is told from at least
+FEWEST_STEPS = 10  # least number of different values that a step is told from
 
 
 def usual_steps(largest: float) -> list[int]:
-    """Multiples of a precision that people prefer, ascending, as far as a column's largest value has so many."""
+    """Steps that people prefer, ascending, up to the magnitude of the largest value, in counts of the precision."""
     power = math.floor(math.log10(max(largest, 1.0)))
     return sorted({5} | {mantissa * 10**k for k in range(power + 1) for mantissa in (10, 25, 50)})
 

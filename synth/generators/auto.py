@@ -19,7 +19,7 @@ LEAST_SIGNAL = 5.0  # below it pairs are noise: columns on their own are nearer 
 class Auto(PrivateGenerator):
     """Without epsilon `trees`; with it `latent_class`, `aim` or `independent`, as public facts have it.
 
-    Facts are kinds, levels and number of columns, units, and epsilon. The rule comes from fits of eleven tables and of
+    Facts are the columns, the units and epsilon. The rule comes from fits of eleven tables and of
     parts of three at epsilon 1, and of six at other epsilons. It reads no row, so that choosing costs nothing. The
     model is that of the chosen generator, and bears its name.
     """

@@ -34,7 +34,7 @@ from synth.schema.kinds import Column
 
 CHOICES, CHOSEN = "choices of marginals", "marginals that were chosen"
 MANY_COLUMNS = "choices of many columns that tell the target"
-MANY_SHARE = 0.2  # share of these in what choices cost
+MANY_SHARE = 0.2  # their share of what all choices cost
 EXACT_SIGNAL = 10_000.0  # rows in standard deviations of a pair's noise, as a fit without noise takes them
 BINS, BINS_POWER, FEWEST_BINS, MOST_BINS = 4.0, 0.25, 12, 32
 """Codes of a number are so many times this power of the signal, between these limits."""
@@ -50,7 +50,7 @@ ROUNDS_SIGNAL, ROUNDS_POWER, LEAST_ROUNDS_A_COLUMN, MOST_ROUNDS_A_COLUMN = 25.0,
 MOST_POWERS = 24
 """Powers of two by which the weights of two pairs differ at most: accountants hold no noise of any size."""
 N_BATCHES = 3  # marginals are chosen in so many batches; after each the model is fitted anew
-FREQUENT = 2.5  # times the mean mass of a column's codes from which on one stands apart from its neighbors
+FREQUENT = 2.5  # a code with so many times the mean mass of its column's codes is unlike its neighbors
 DEAR = 8.0  # signal at which the price of information is twice as high as without noise
 FIRST_STEPS, BATCH_STEPS, LAST_STEPS = 100, 30, 150
 """Steps of the estimation before the first choice, after each batch, and after the last one."""
@@ -277,7 +277,7 @@ class LatentClass(MarginalGenerator):
         parity: ParitySearch,
         estimation: ClassEstimation,
     ) -> int:
-        """Measure many columns with the target, if they tell it; the number of marginals that were measured."""
+        """Measure the set of columns that tells the target best, if any does; returns the number measured, 0 or 1."""
         k = fit.schema.max_rows_per_unit
         sigma = _sigma(fit, event)
         model = estimation.model()
@@ -294,7 +294,7 @@ class LatentClass(MarginalGenerator):
 
 
 def _stretches(discretizer: Discretizer, masses: Mapping[str, np.ndarray]) -> Iterator[tuple[str, list[slice]]]:
-    """The codes of each column with an order between its frequent values, which are like no neighbor of theirs.
+    """Stretches of codes between the frequent values of each column with an order; a frequent value is in none.
     `masses`: released counts of the codes of each column, shape (size,).
     """
     for attribute in discretizer.attributes:

@@ -30,16 +30,15 @@ from synth.schema import Schema
 Planned = Independent | Mst | Aim | LatentClass  # the generators whose outlook is known before a fit
 ASSUMED_CATEGORIES = 20  # categories that a column whose list is not declared is taken to have
 LEFT, MOST_LEFT = 0.25, 0.3
-"""Share of the noise of its categories that estimation leaves of a column, and what it comes to with ever more noise.
-"""
+"""Share of the noise of its categories that estimation leaves in a column, and the error that it tends to as noise
+grows."""
 SMOOTH, MEASURED = 4.0, 8.0
-"""Cells whose noise is what a smooth density leaves of a number, however many cells there are: of one with declared
-bounds, and of one that has its bounds measured and no frequent values declared."""
+"""A smooth density leaves the noise of so many cells in a number, however many it has: with declared bounds, and with
+measured ones."""
 TAIL, LEAST_CELLS = 0.7, 20
-"""Share of the rows, in standard deviations of the noise of a cell, that noise puts beyond nearly all real numbers of a
-column, and the cells up to which it is taken to have no tail."""
-A_TENTH = 0.1
-"""The share of a column's values whose loss is that of its domain."""
+"""Rows that noise puts beyond nearly all real numbers of a column, in standard deviations of the noise of a cell, and
+the cells up to which a column is taken to have no tail."""
+A_TENTH = 0.1  # a domain is lost where so large a share of the column's values is
 BOUNDS_SIGNAL = (9.0, 4.0)
 """Units, in standard deviations of the noise, for which measured bounds clamp a tenth of the values in half of the
 fits, and the spread around it."""
@@ -47,7 +46,7 @@ WORST, MEAN, BEYOND = 0.3, 0.1, 0.02
 """The rows in the wrong place of one column and of an average one, and those in a tail, beyond which a table fails the
 policy `internal`, the mildest that ships."""
 MOST_NAMED = 6  # columns that a clause names
-MOST_EPSILON = 10.0  # that a remedy names
+MOST_EPSILON = 10.0  # the largest that a remedy names
 
 
 @dataclass(frozen=True)

@@ -29,16 +29,16 @@ SPREAD = 0.7
 NEARER = 4.0
 """Gain of the log probability of a code in a class that begins near a row with it."""
 REACH, FARTHEST = 0.15, 8.0
-"""Along neighboring codes that gain falls as a normal density does: its standard deviation, as a share of their number,
-and by how much it falls at most."""
+"""Along neighboring codes that gain falls as the log of a normal density does: its standard deviation, as a share of
+the number of codes, and the most by which it falls."""
 ROUGHNESS = 0.1
 """Penalty on squared third differences of log probabilities along neighboring codes, in prices. A normal density, or a
 slope, has none."""
-ORDER = 3
+ORDER = 3  # of the differences
 FOLLOWED = "\0followed"
-"""Ends the name of an attribute whose codes are merged as in a marginal of many columns."""
+"""Mark, before a number, in names of attributes whose codes are merged for a marginal of many columns."""
 EXCLUDED = 60.0
-"""Loss of the log probability of a code that a class no longer has: no gradient comes through that."""
+"""Loss of the log probability of a code that a class no longer has: so large that gradients vanish."""
 LEAST_SHARE = 1e-4
 """Share that all codes of an attribute have together at least, evenly, when the descent begins."""
 
@@ -67,8 +67,8 @@ class ClassEstimation:
 
     The loss is half the sum of squared residuals in standard deviations, and a price for each nat of information that
     classes hold of an attribute. That information is the mean over the classes of the Kullback-Leibler divergence of
-    the attribute within a class from the attribute in all. Along neighboring codes a class is smooth: so noise makes no
-    comb, and codes that were measured together are told apart as their neighbors are.
+    the attribute within a class from the attribute in all. Along neighboring codes classes are held smooth: noise would
+    make a comb of codes that were measured together.
     `stretches`: neighboring codes of attributes with an order.
 
     DEVIATES: RAP (2103.06641) and GEM (2106.07153) stop after a number of steps. With a price on information, more
@@ -313,7 +313,7 @@ def _spread(measured: _Measured, known: Mapping[str, Floats], shares: Floats, by
 def _spread_many(
     measured: _Measured, known: Mapping[str, Floats], shares: Floats, by_table: Mapping[str, Floats]
 ) -> Floats:
-    """The same of any number of attributes, half of which at a time are one."""
+    """The same of any number of attributes: each half of them is taken as one."""
     cut, even = len(measured.clique) // 2, np.ones_like(shares)
     sides = measured.clique[:cut], measured.clique[cut:]
     first, other = (_rows([known[name] for name in side], even) for side in sides)

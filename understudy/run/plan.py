@@ -162,7 +162,7 @@ class Plan:
 
     @property
     def in_vain(self) -> tuple[str, ...]:
-        """Those of the fits still to pay for whose tables may be released, where all of these are in doubt."""
+        """Doubts on the fits still to pay for whose tables may be released; none unless all of these are in doubt."""
         paid = frozenset() if self.restart else requested(self.out)
         labels = self.schedules.keys() & ({*self.points} if self.job.release is None else {self.job.release})
         due = dict.fromkeys(self.points[label].setting_label for label in sorted(labels - paid))

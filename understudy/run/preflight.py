@@ -98,7 +98,7 @@ def cautions(intent: Intent) -> Iterator[str]:
 
 
 RULES = {"worst": "columns.tvd.excess.worst", "mean": "columns.tvd.excess", "tail": "columns.tail.excess.worst"}
-"""Measures of the rules that an outlook tells of, by its words for their limits."""
+"""Measures whose rules an outlook foretells, by its names of their limits."""
 
 
 def doubts(intent: Intent, policy: Policy, train_share: float = 1.0) -> dict[str, str]:

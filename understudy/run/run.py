@@ -255,7 +255,7 @@ class SingleFit:
     executor: str | None
     warnings: tuple[str, ...]
     in_vain: tuple[str, ...]
-    """Those of the warnings that it is expected to FAIL the mildest policy."""
+    """Warnings that the fit is expected to FAIL the mildest policy; they are among all warnings."""
 
 
 def plan_fit(  # noqa: PLR0913 (a generator and a table, then the rest by keyword)

@@ -35,8 +35,8 @@ MOST_CODES, FREQUENT = 16, 0.01
 """Codes of a column that are told apart, and the share of the rows that a category has among them."""
 CELLS_A_CLASS = 1 / 6  # cells of a set and the target at most, for each class: a class has one of them
 LEAST_GAIN = 0.15
-"""Share of the rows by which a set goes with the target otherwise than in the model, at least. A class that follows
-the set has one code of each column, which blurs what else it tells: less is not worth that."""
+"""Least share of the rows by which a set goes with the target otherwise than in the model. A class that follows the set
+has one code of each column, which blurs what else it tells: less is not worth that."""
 
 
 def halves_of(attribute: Attribute, mass: np.ndarray) -> Codes:
@@ -90,7 +90,7 @@ def is_searched(schema: Schema) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class ParitySearch:
-    """A table by halves of its columns and a few codes of its target.
+    """Sets of columns of a table by how far they go with its target otherwise than in a model.
     `train`: *Sensitive*. Rows. `masses`: released counts of the codes of each column.
     """
 
@@ -183,17 +183,16 @@ class ParitySearch:
         functions[self.target] = contrasts(self._size(self.target))[[clique[self.target]]]
         (exact,) = self.counts([tuple(clique)], codes)
         shape = [len(each) for each in functions.values()]
-        # The functions of each candidate, and the halves by them.
-        places = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1).tolist()
+        candidates = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1).tolist()
         halves = {name: [(f[each] > 0).astype(np.int64) for f in functions[name]] for name, each in codes.items()}
         halves[self.target] = [self.codes[self.target]]
-        chosen = [{name: halves[name][at] for name, at in zip(clique, each, strict=True)} for each in places]
+        chosen = [{name: halves[name][at] for name, at in zip(clique, each, strict=True)} for each in candidates]
         return chosen, self._distances(exact, codes, functions, model)
 
     def _distances(
         self, exact: NDArray[np.int64], codes: Mapping[str, Codes], functions: Mapping[str, Array], model: LatentClasses
     ) -> Array:
-        """*Sensitive*. Distances of sums over rows of products of functions, one of each column, from the model's.
+        """*Sensitive*. Products of functions, one of each column, summed over rows: distances from the model's sums.
         `exact`: counts by merged codes. `functions`: by column, values of 1 and -1 of each code, shape (n, size).
         """
         tables = dict(zip(model.domain, model.tables, strict=True))
@@ -213,9 +212,7 @@ class ParitySearch:
     def _n_columns(self, block: Clique) -> NDArray[np.intp]:
         """The number of columns beside the target in each coefficient of a block, 0 where it leaves out the target."""
         n_columns = np.arange(len(contrasts(self._size(self.target)))) > 0
-        counted = np.zeros(1, dtype=np.intp)
-        for _ in block[1:]:
-            counted = np.add.outer(counted, [0, 1]).ravel()
+        counted = np.bitwise_count(np.arange(1 << (len(block) - 1))).astype(np.intp)  # each column has two contrasts
         return np.asarray(np.multiply.outer(n_columns, counted).ravel())
 
 

@@ -53,7 +53,8 @@ CATEGORIES_SHARE = 0.03
 """Share of rho for each column whose categories are not declared: less noise names rarer ones at any number of units.
 """
 STEPS_SHARE, RANGE_SHARE = 0.1, 0.1
-"""Of what the bounds of a column cost, for the steps that its values keep, and for a range within wide bounds."""
+"""Cost of the steps that its values keep, and of a range within wide bounds, as shares of what a column's bounds cost.
+"""
 SPIKES_SHARE, FEW_SPIKE_UNITS = 0.03, 5_000
 """Share of rho for each column whose frequent values are not declared, and the units of one row each up to which.
 
@@ -67,9 +68,9 @@ SINGLE = 1.0
 """Standard deviation that counts without noise are denoised as if they had: single rows give a code no shape."""
 PULL = 0.5  # share of the pull of James and Stein with which sums of codes are drawn to the density of their column
 CELLS_A_SIGNAL, FEWEST_CELLS = 1.6, 16
-"""Cells of a column at most: so many for each standard deviation of the noise that its units are, and at least.
+"""Most cells of a column: so many times the units in standard deviations of the noise, and at least `FEWEST_CELLS`.
 
-Of few units, wider cells tell more: the noise of a stretch grows with the root of its cells."""
+Of few units, wider cells tell more: the noise of a stretch grows with the root of its number of cells."""
 IMPOSSIBLE_SIGMA = 0.1  # Certainty, in units of the noise, with which a code that cannot occur is held at zero
 
 
@@ -107,7 +108,7 @@ def domain_shares(schema: Schema) -> dict[str, float]:
 
 
 def domain_events(schema: Schema, rho: float, delta: float) -> list[Event]:
-    """Events for the bounds, the range within them and the steps of each column to measure, or for values to name."""
+    """Events for what is measured of columns: bounds, the range within them, steps, categories, frequent values."""
     k, shares = schema.max_rows_per_unit, domain_shares(schema)
     n_named = sum(what.startswith(NAMED) for what in shares)
     return [

@@ -183,7 +183,7 @@ class TrainingTable:
         return dict(counts)
 
     def place_counts(self, name: str, column: LineColumn, count: Callable[[np.ndarray], Counted]) -> Counted:
-        """What is counted of the positions of a number or time, NaN where missing: a count for each value at most."""
+        """*Sensitive*. Sums of what `count`, in which each value adds to one count at most, gives for positions."""
         return sum((count(column.positions(frame[name])) for frame in self.rows.frames(name)), count(np.zeros(0)))
 
     def columns(self, folder: Path | None) -> Columns:

@@ -60,10 +60,10 @@ def test_an_outlook_has_the_noise_of_pairs_and_the_share_of_it_that_columns_keep
 
 def test_less_epsilon_columns_to_measure_and_more_rows_of_a_unit_are_expected_to_cost() -> None:
     who = {"who": {"kind": "identifier", "template": "####"}}
-    one = Mst(epsilon=1.0)
+    mst = Mst(epsilon=1.0)
     plain, *costly = (
-        outlook(one, schema_of()), outlook(Mst(epsilon=0.2), schema_of()), outlook(one, measured(schema_of())),
-        outlook(one, schema_of(columns=who, entity="who", max_rows_per_unit=5)),
+        outlook(mst, schema_of()), outlook(Mst(epsilon=0.2), schema_of()), outlook(mst, measured(schema_of())),
+        outlook(mst, schema_of(columns=who, entity="who", max_rows_per_unit=5)),
     )  # fmt: skip
     assert plain is not None
     assert all(other is not None and other.columns["ill"] > plain.columns["ill"] for other in costly)
