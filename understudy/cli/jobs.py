@@ -412,9 +412,12 @@ def ask_to_spend(in_vain: "Sequence[str]", *, yes: bool) -> None:
     """Ask whether to spend a budget on what is expected to FAIL, as these sentences have it, or refuse to."""
     from synth.errors import JobError
 
-    if not in_vain or yes or (is_terminal() and typer.confirm("Spend the budget on it all the same?", err=True)):
+    if not in_vain or yes:
         return
-    raise JobError(f"{in_vain[0]}; nothing was spent: add --yes to spend it all the same")
+    if not is_terminal():
+        raise JobError(f"{in_vain[0]}; nothing was spent: add --yes to spend it all the same")
+    if not typer.confirm("Spend the budget on it all the same?", err=True):
+        raise JobError(f"{in_vain[0]}; nothing was spent")
 
 
 def _tell_schema(start: "QuickStart", console: Console) -> None:
