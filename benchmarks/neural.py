@@ -17,12 +17,12 @@ from importlib import metadata
 from pathlib import Path
 
 from benchmarks.neural_peers import PRIVATE_PEERS
-from benchmarks.neural_point import LIBRARY, Point
+from benchmarks.neural_point import LIBRARY, NETWORKS, Point
 from benchmarks.neural_table import draw
 from benchmarks.runs import Results, Run
 
-OURS, PEERS = ("ctgan", "tvae"), ("ctgan.CTGAN", "ctgan.TVAE")
-GENERATORS = tuple(name for pair in zip(OURS, PEERS, strict=True) for name in pair)
+PEERS = ("ctgan.CTGAN", "ctgan.TVAE")
+GENERATORS = tuple(name for pair in zip(NETWORKS, PEERS, strict=True) for name in pair)
 DEVICES = ("auto", "cpu", "cuda")
 CLIPPED = "tvae"
 """The network whose gradients are clipped, in two ways; a row's gradient of CTGAN's critic has one norm."""

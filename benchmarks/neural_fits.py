@@ -12,7 +12,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from benchmarks.adult_table import DELTA, Adult
-from benchmarks.neural_point import BATCH, LIBRARY, Point, Watch, peak_mib
+from benchmarks.neural_point import BATCH, LIBRARY, NETWORKS, Point, Watch, peak_mib
 from benchmarks.scoring import Scorer
 
 GAP = "(missing)"
@@ -79,9 +79,11 @@ def _fit_ours(
     parameters: dict[str, Any] = {"epsilon": point.epsilon, "delta": DELTA} if private else {"epochs": epochs}
     if private and steps is not None:
         parameters["steps"] = steps
+    if point.generator in NETWORKS:
+        parameters["device"] = point.device
     if point.backend:
         parameters["dp_backend"] = point.backend
-    model: Any = generator(point.generator, device=point.device, **parameters).fit(train, schema, seed=point.seed)
+    model: Any = generator(point.generator, **parameters).fit(train, schema, seed=point.seed)
     facts: dict[str, float] = {}
     for event in model.statement.events if private else ():
         if "noise_multiplier" in event.noise:

@@ -9,6 +9,7 @@ from typing import Literal
 
 BATCH = 500
 """Rows of a step, unless a private fit sets its own."""
+NETWORKS = ("ctgan", "tvae")
 LIBRARY = "ctgan."
 """Before a class of the library `ctgan`; any other name is of our registry or of a private peer."""
 

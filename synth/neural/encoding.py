@@ -235,17 +235,18 @@ class ModalEncoding:
             scalars += [attribute.name] * is_open
         return Layout(tuple(spans), tuple(scalars))
 
-    def apply(self, table: pd.DataFrame | Columns) -> Encoded:
-        """The rows encoded. `table`: *Sensitive*. The table that the encoding was fitted on, or rows of it."""
+    def apply(self, table: pd.DataFrame | Columns, rng: np.random.Generator | None = None) -> Encoded:
+        """The rows encoded; `rng` draws components. `table`: *Sensitive*. Rows of what the encoding was fitted on."""
         columns, attributes = columns_of(table), self.discretizer.attributes
         encoded, start = columns.encoded(self.layout), 0
+        draws = [None] * len(attributes) if rng is None else rng.spawn(len(attributes))
         for parts in zip(*map(columns.parts, attributes), strict=True):
             rows = slice(start, start := start + len(parts[0]))
             for index, (attribute, column, part) in enumerate(zip(attributes, self.columns, parts, strict=True)):
                 if isinstance(column, Categories):
                     encoded.codes[rows, index] = np.searchsorted(column.known, attribute.group[part])
                     continue
-                encoded.codes[rows, index], scalars = column.apply(part)
+                encoded.codes[rows, index], scalars = column.apply(part, draws[index])
                 if column.has_scalar:
                     encoded.scalars[rows, self.layout.scalars.index(attribute.name)] = scalars
         return encoded

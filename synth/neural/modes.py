@@ -103,8 +103,7 @@ class Modes:
 
     DEVIATES: a value that many rows hold (0 hours, 40 hours), or that is declared a spike, is a mode of its own, so
     that it comes back as it was and not as a narrow component; the paper's mixture has components only. A missing value
-    is a mode as well. The paper draws a value's component by the posterior; here it is the likeliest. A mixture covers
-    a heavy tail by components that overlap, and a drawn one then tells of the value little more than chance.
+    is a mode as well.
     """
 
     atoms: Array
@@ -159,8 +158,11 @@ class Modes:
         missing = len(present) < len(values) or len(values) == 0
         return cls(atoms, *components, missing=missing, log=log, step_shares=shares)
 
-    def apply(self, values: Array) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def apply(
+        self, values: Array, rng: np.random.Generator | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The code of each value, and its scalar: 0 where the code says it all; shape (n,) both.
+        `rng`: draws a component by the posterior, as the paper does; `None`: it is the likeliest.
         `values`: *Sensitive*. Shape (n,), NaN where missing; of the table that the modes were fitted on.
         """
         codes, scalars = self._atom_codes(values), np.zeros(len(values), np.float32)
@@ -168,7 +170,12 @@ class Modes:
         rest = np.flatnonzero(codes < 0)
         if len(rest):
             line = self._line(values[rest])
-            component = self.responsibilities(line).argmax(axis=1)
+            shares = self.responsibilities(line)
+            if rng is None:
+                component = shares.argmax(axis=1)
+            else:
+                running = shares.cumsum(axis=1)
+                component = (running < rng.random(len(line))[:, None] * running[:, -1:]).sum(axis=1)
             codes[rest] = len(self.atoms) + component
             scalars[rest] = np.clip((line - self.means[component]) / (WIDTH * self.deviations[component]), -EDGE, EDGE)
         return codes, scalars

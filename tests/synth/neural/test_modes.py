@@ -161,6 +161,18 @@ def test_responsibilities_are_those_of_a_mixture_of_the_same_parameters() -> Non
     np.testing.assert_allclose(modes.responsibilities(values), mixture.predict_proba(values[:, None]), atol=1e-10)
 
 
+def test_bells_are_drawn_by_their_responsibilities() -> None:
+    modes = Modes(np.empty(0), np.array([-1.0, 0.0, 2.0]), np.array([1.0, 2.0, 0.5]), np.array([0.2, 0.5, 0.3]), False)
+    n = 60_000
+    for value in (-2.0, 0.4, 1.9):
+        expected = modes.responsibilities(np.array([value]))[0]
+        codes, scalars = modes.apply(np.full(n, value), np.random.default_rng(0))
+        shares = np.bincount(codes, minlength=3) / n
+        errors = np.sqrt(expected * (1 - expected) / n)
+        assert (np.abs(shares - expected) <= FALSE_ALARM_SE * errors + 1e-12).all()
+        np.testing.assert_allclose(scalars, ((value - modes.means) / (WIDTH * modes.deviations))[codes], rtol=1e-6)
+
+
 def test_each_value_is_told_by_its_likeliest_bell_and_where_in_it_it_lies() -> None:
     modes = Modes(np.empty(0), np.array([-1.0, 0.0, 2.0]), np.array([1.0, 2.0, 0.5]), np.array([0.4, 0.3, 0.3]), False)
     # By weight times density: the widest bell has the tail on either side.
