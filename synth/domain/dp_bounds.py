@@ -110,9 +110,9 @@ def histogram(positions: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def step_sizes(column: Any) -> list[int]:
-    """Steps that a column may keep, in counts of its precision; none where a grid resolves all it could hold."""
+    """Steps that a column may keep, in counts of its precision; none of declared ones, or where cells tell all values."""
     low, high = column.ends
-    if column.is_time or column.unit is None or (high - low) / column.unit < grid.EVEN_CELLS:
+    if column.is_time or column.unit is None or column.steps or (high - low) / column.unit < grid.EVEN_CELLS:
         return []
     return usual_steps(min(max(abs(low), abs(high)) / column.unit, LARGEST_STEP))
 

@@ -30,7 +30,7 @@ LEAST_COLUMNS = 3  # beside the target: marginals of fewer are chosen as they ar
 MOST_TOGETHER, GROUP = 15, 4
 """Columns beside the target that are counted together; of more columns each three groups of so many are."""
 MOST_COLUMNS = 52  # beside the target, up to which sets are looked for
-MOST_SETS = 1 << 16  # sets that are looked at, about: where there are more, those of fewer columns
+MOST_SETS = 1 << 16  # sets that are looked at, about: where there are more, those of fewer columns, three at least
 MOST_CODES, FREQUENT = 16, 0.01
 """Codes of a column that are told apart, and the share of the rows that a category has among them."""
 CELLS_A_CLASS = 1 / 6  # cells of a set and the target at most, for each class: a class has one of them

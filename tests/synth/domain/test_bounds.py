@@ -211,6 +211,7 @@ def test_wide_bounds_are_narrowed_where_values_are_far_from_zero_and_never_over_
 def test_steps_are_told_by_noisy_counts_of_the_largest_that_divides() -> None:
     rng, sizes = np.random.default_rng(0), step_sizes(CENTS)
     assert step_sizes(IntegerColumn(bounds=(0, 200))) == step_sizes(REAL) == step_sizes(DAYS) == []
+    assert step_sizes(CENTS.model_copy(update={"steps": (1.0,)})) == []  # those that are declared stay
     values = np.array([0.0, np.nan, 0.05, -0.05, 0.5, 100.0, 0.01])
     counts = dict(zip([*sizes, 1], step_counts(values, sizes, 0.01), strict=True))
     assert {size: n for size, n in counts.items() if n} == {5: 2, 50: 1, 10_000: 1, 1: 1}
