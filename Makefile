@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PEERS := opendp smartnoise dpmm mostly arf anonymeter mostlyai_qa
+PEERS := opendp smartnoise dpmm mostly arf anonymeter mostlyai_qa published
 # Two workers, of one thread each: on two cores, more threads wait for each other.
 SUITE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
