@@ -236,7 +236,7 @@ def _rank(everyone: Everyone, fit: str, table: str, figure: str) -> bool | None:
         return None
     sign = -1 if figure == "seconds" or (figure == "mle" and TABLES[table].is_regression) else 1
     published = set(pd.read_csv(OTHERS)["method"]) - {"FullyFactorized"}
-    rivals = [tables[table][figure] for name, tables in everyone.items() if name in published and table in tables]
+    rivals = [everyone[name][table][figure] for name in published if figure in everyone[name].get(table, {})]
     return all(sign * (own[0] - mean) >= -max(own[1], spread) for mean, spread in rivals)
 
 

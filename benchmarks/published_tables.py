@@ -5,6 +5,7 @@ Source: MinkaiXu/TabDiff (`process_dataset.py`, `data/Info`), which follows TabS
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -84,7 +85,7 @@ def read_split(folder: Path, name: str, *, halves: bool = False) -> PublishedSpl
     paths = sorted(folder.rglob(f"{public.file}.*"))
     if not paths:
         raise FileNotFoundError(f"no file {public.file}.*: folder={str(folder)!r}")
-    header = {"header": None, "names": list(public.names)} if public.names else {}
+    header: dict[str, Any] = {"header": None, "names": list(public.names)} if public.names else {}
     table = pd.read_csv(paths[0], keep_default_na=False, na_values=["", "NA", "?"], skipinitialspace=True, **header)
     if public.dropped is not None:
         table = table.drop(columns=table.columns[public.dropped]).dropna().reset_index(drop=True)
