@@ -172,8 +172,9 @@ def exact_positions(
     """The values of an expression as positions of a column, shape (n,); NaN where there are none.
     `formula`: a formula, or what a column is modeled as.
     """
+    numbers = formula.added if isinstance(formula, Modeled) else {}
     earlier = None if before is None else _values(before, names(formula.parsed, before=True), formula.unit, columns)
-    now = _values(frame, formula.parents, formula.unit, columns)
+    now = _values(frame, formula.parents, formula.unit, columns, numbers)
     exact = np.broadcast_to(evaluate(formula.parsed, now, earlier, formula.unit), len(frame))
     return np.asarray(exact * (UNITS[formula.unit] / column.per_position) if column.is_time else exact)
 
@@ -189,8 +190,16 @@ def has_no_day(frame: pd.DataFrame, formula: Any, columns: Columns) -> np.ndarra
     return impossible
 
 
-def _values(frame: pd.DataFrame, named: Iterable[str], unit: Unit | None, columns: Columns) -> dict[str, np.ndarray]:
-    """Columns as an expression counts them: numbers, times in its unit, categories that stand for numbers."""
+def _values(
+    frame: pd.DataFrame,
+    named: Iterable[str],
+    unit: Unit | None,
+    columns: Columns,
+    numbers: Mapping[str, Mapping[Any, float]] = {},
+) -> dict[str, np.ndarray]:
+    """Columns as an expression counts them: numbers, times in its unit, categories that stand for numbers.
+    `numbers`: those that are not told by the categories themselves, by column.
+    """
     values: dict[str, np.ndarray] = {}
     for name in named:
         column: Any = columns[name]
@@ -198,7 +207,8 @@ def _values(frame: pd.DataFrame, named: Iterable[str], unit: Unit | None, column
             scale = column.per_position / UNITS[unit or "day"] if column.is_time else 1.0
             values[name] = column.ordinary(frame[name]) * scale
         else:
-            values[name] = frame[name].map(numbers_of(column.levels) or {}).to_numpy(dtype=np.float64, na_value=np.nan)
+            told = numbers.get(name) or numbers_of(column.levels) or {}
+            values[name] = frame[name].map(told).to_numpy(dtype=np.float64, na_value=np.nan)
     return values
 
 

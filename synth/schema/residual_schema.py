@@ -191,7 +191,8 @@ def _limits(schema: "Schema", modeled: Modeled, column: Any) -> np.ndarray:
     unit, bounds = UNITS[modeled.unit or "day"], dict[str, tuple[float, float]]()
     for name in modeled.operands:
         operand: Any = schema.columns[name]
-        line = operand.span if operand.is_line else [*(numbers_of(operand.levels) or {}).values()]
+        numbers = modeled.added.get(name) or (None if operand.is_line else numbers_of(operand.levels)) or {}
+        line = [*numbers.values()] or operand.span
         scale = operand.per_position / unit if operand.is_time else 1.0
         bounds[name] = min(line) * scale, max(line) * scale
     ends: np.ndarray = np.array(limits(modeled.parsed, bounds, modeled.unit))
@@ -239,7 +240,11 @@ def _check(schema: "Schema", name: str, column: Any) -> None:
     ])  # fmt: skip
     if modeled.operands:
         own = () if modeled.usual else (name,)
-        check_operands((*own, *modeled.operands), modeled.unit, schema.columns)
+        check_operands((*own, *(n for n in modeled.operands if n not in modeled.numbers)), modeled.unit, schema.columns)
+    for each, numbers in modeled.added.items():
+        categories: Any = schema.columns[each]
+        if not categories.is_categorical or categories.is_measured or numbers.keys() != {*categories.levels}:
+            raise ValueError(f"numbers has not one pair for each category of the declared column {each!r}; correct it")
     if not modeled.usual:
         return
     by: Any = OF_EXPRESSION if modeled.by is None else schema.columns[modeled.by]

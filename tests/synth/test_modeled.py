@@ -28,6 +28,7 @@ from tests.synth.generators.test_contract import fitted
 
 N, DAYS, WEEK = 400, ["2020-01-01", "2022-12-31"], pd.Timedelta(days=7)
 LANGUAGES = {"de": 49, "fr": 33, "it": 39}
+TARIFF = {"de": 10.0, "fr": 20.5, "it": 31.0}
 COLUMNS: dict[str, dict[str, Any]] = {
     "admitted": {"kind": "date", "bounds": DAYS},
     "stay": {"kind": "integer", "bounds": [0, 30]},
@@ -44,6 +45,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "high": {"kind": "integer", "bounds": [0, 1200]},
     "until": {"kind": "date", "bounds": DAYS, "above": ["9999-12-31"]},
     "part": {"kind": "integer", "bounds": [0, 2000], "missing": True},
+    "fee": {"kind": "real", "bounds": [0, 100], "decimals": 2},
 }
 NONE_LEFT = {"kind": "real", "bounds": [0, 0], "decimals": 2, "missing": True}
 MODELED: dict[str, dict[str, Any]] = {
@@ -60,6 +62,11 @@ MODELED: dict[str, dict[str, Any]] = {
     "high": {"expression": "low", "alone": True},
     "until": {"expression": "admitted", "unit": "day", "parts": True},
     "part": {"expression": "high", "alone": True, "column": {"kind": "integer", "bounds": [0, 0]}},
+    "fee": {
+        "expression": "country + n",
+        "numbers": {"country": [list(pair) for pair in TARIFF.items()]},
+        "column": {"kind": "real", "bounds": [0, 0.5], "decimals": 2},
+    },
 }
 LAWS = [
     {"kind": "inequality", "low": low, "high": high}
@@ -106,6 +113,7 @@ def table(n: int = N, seed: int = 0) -> pd.DataFrame:
             "high": high,
             "until": (admitted + WEEK).dt.strftime("%Y-%m-%d").where(rng.random(n) < 0.7, "9999-12-31"),
             "part": high.where(rng.random(n) < 0.3, pd.Series(rng.integers(0, 2000, n))).where(rng.random(n) < 0.9),
+            "fee": np.round(country.map(TARIFF) + pieces + rng.random(n) / 2, 2),
         }
     )  # fmt: skip
 
@@ -124,6 +132,7 @@ RELATIONS: dict[str, Any] = {
     "high": lambda rows: rows["low"].isna() | (rows["high"] >= rows["low"]),
     "until": lambda rows: (rows["until"].astype(str).str[:4] != "9999").astype(float),
     "part": lambda rows: rows["part"].eq(rows["high"]).fillna(False),
+    "fee": lambda rows: (rows["fee"] - rows["country"].map(TARIFF) - rows["n"]).between(-1e-9, 0.5 + 1e-9),
 }
 
 
@@ -282,6 +291,8 @@ def test_days_of_three_columns_are_days_of_the_calendar() -> None:
         ("total", {"expression": "price", "left": "ratio"}, "give them in modeled.column"),
         ("language", {"by": "country", "usual": [["de", "dutch"]]}, "cannot hold"),
         ("language", {"by": "country"}, "usual has one pair"),
+        ("price", {"expression": "n", "numbers": {"country": [["de", 1]]}}, "columns that the expression names"),
+        ("price", {"expression": "country", "numbers": {"country": [["de", 1]]}}, "each category"),
         (
             "admitted",
             {"expression": "before(admitted)", "proposed": "seen", "unit": "day", "alone": True},
@@ -301,6 +312,7 @@ def test_a_declared_model_of_a_column_is_written_read_and_asserted() -> None:
     words = dict(assertions(schema))
     assert "it is learned as what is left of admitted + stay" in words["discharged"]
     assert "49 of 'de'" in words["language"]
+    assert "('country': 10.0 of 'de', 20.5 of 'fr', 31.0 of 'it')" in words["fee"]
 
 
 class Unread:

@@ -223,6 +223,15 @@ class DateColumn(TimeColumn):
         """What values are the first days of; a form without a day says so, too."""
         return self.every or (None if re.search("%-?d", self.format) else "month")
 
+    @property
+    def ticks(self) -> np.ndarray | None:
+        """The positions of the days of its rhythm, ascending; `None`: any day may be a value."""
+        if (every := self.rhythm) is None:
+            return None
+        low, high = (np.array(end, dtype="datetime64[D]") for end in self.bounds)
+        days = day_of(np.arange(int(number_of(low, every)), int(number_of(high, every)) + 1), every)
+        return np.asarray(days[days >= low].astype(np.int64), dtype=np.float64)
+
     def values(self, counts: np.ndarray, missing: np.ndarray) -> Any:
         series = super().values(counts, missing)
         if (every := self.rhythm) is None:

@@ -342,3 +342,15 @@ def test_categories_without_mass_are_in_a_group_all_the_same(masses: np.ndarray)
     others = {name: np.ones(size) for name, size in discretizer.sizes.items()}
     group = Coarsening.of_all(discretizer, {**others, "town": masses}, dict.fromkeys(others, 4), 3).groups["town"]
     assert np.bincount(group).tolist() == [1, 1, 7, 1, 1]
+
+
+@pytest.mark.parametrize(("every", "n_cells"), [("month", 36), ("quarter end", 12)])
+def test_a_cell_of_a_date_holds_one_of_the_days_that_values_may_be(every: str, n_cells: int) -> None:
+    column = {"kind": "date", "bounds": ["2019-01-01", "2021-12-31"], "every": every}
+    schema = build_schema({"status": "declared", "columns": {"day": column}})
+    (attribute,) = Discretizer.by_schema(schema).attributes
+    cells = np.arange(attribute.n_cells - 2).repeat(50)
+    days = attribute.placed(attribute.drawn(cells, np.random.default_rng(0)))
+    assert len(np.unique(cells)) == days.nunique() == n_cells
+    assert (attribute.cells(days) == cells).all()
+    assert np.ptp(grid.lattice_measure(*attribute.line)) < 1e-9
