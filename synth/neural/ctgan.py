@@ -144,7 +144,7 @@ class CtganSpec:
     decay: float = 1e-6
     batch_size: int = 500
     critic_steps: int = 1
-    pac: int = 10
+    pac: int = 1
     temperature: float = 0.2
     penalty: float = 10.0
     average_exponent: float = 17.0

@@ -53,10 +53,10 @@ def _training(layout: Layout = MIXED, n: int = 100, spec: CtganSpec = SMALL, see
         return CtganTraining(spec, toy.rows_of(layout, n), layout, CPU)
 
 
-def test_the_settings_are_the_librarys() -> None:
+def test_the_settings_but_for_packs_are_the_librarys() -> None:
     theirs = {name: item.default for name, item in inspect.signature(CTGAN).parameters.items()}
     spec = CtganSpec()
-    assert (spec.d_latent, spec.batch_size, spec.pac) == (theirs["embedding_dim"], theirs["batch_size"], theirs["pac"])
+    assert (spec.d_latent, spec.batch_size) == (theirs["embedding_dim"], theirs["batch_size"])
     assert spec.generator_widths == theirs["generator_dim"]
     assert spec.critic_widths == theirs["discriminator_dim"]
     assert (spec.generator_rate, spec.critic_rate) == (theirs["generator_lr"], theirs["discriminator_lr"])
