@@ -107,21 +107,19 @@ class Numbers(nn.Module):
         """`encoded`: *Sensitive*. Mean and deviation of each number are of its rows."""
         super().__init__()
         numbers = [index for index, span in enumerate(layout.spans) if span.line]
-        starts, reaches = np.zeros((2, layout.n_codes, len(numbers)))
-        scalar_of = np.zeros((len(layout.scalars), len(numbers)))
-        for number, index in enumerate(numbers):
-            span, first = layout.spans[index], layout.offsets[index]
-            start, reach = np.array(span.line).T
-            counts = np.bincount(encoded.codes[:, index], minlength=span.size) * np.isfinite(start)
-            shares = counts / max(counts.sum(), 1)
-            mean = shares @ np.nan_to_num(start)
-            off = np.nan_to_num(start - mean)  # a missing value is shown as the mean
-            deviation = np.sqrt(shares @ (off**2 + (reach / WIDTH) ** 2)) or 1.0
-            starts[first : first + span.size, number] = np.clip(off / deviation, -FARTHEST, FARTHEST)
-            reaches[first : first + span.size, number] = np.minimum(reach / deviation, FARTHEST)
-            if span.column in layout.scalars:
-                scalar_of[layout.scalars.index(span.column), number] = 1.0
         self.width = len(numbers)
+        starts, reaches = np.zeros((2, layout.n_codes, self.width))
+        for number, index in enumerate(numbers):
+            start, reach = np.array(layout.spans[index].line).T
+            shares = np.bincount(encoded.codes[:, index], minlength=len(start)) * np.isfinite(start)
+            shares = shares / max(shares.sum(), 1)
+            off = np.nan_to_num(start - shares @ np.nan_to_num(start))  # a missing value is shown as the mean
+            deviation = np.sqrt(shares @ (off**2 + (reach / WIDTH) ** 2)) or 1.0
+            codes = slice(layout.offsets[index], layout.offsets[index] + len(start))
+            starts[codes, number] = np.clip(off / deviation, -FARTHEST, FARTHEST)
+            reaches[codes, number] = np.minimum(reach / deviation, FARTHEST)
+        names = np.array([layout.spans[index].column for index in numbers], dtype=object)
+        scalar_of = np.array(layout.scalars, dtype=object)[:, None] == names
         for name, array in (("starts", starts), ("reaches", reaches), ("scalar_of", scalar_of)):
             self.register_buffer(name, torch.from_numpy(array).float(), persistent=False)
 
