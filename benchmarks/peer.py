@@ -1,7 +1,8 @@
 """Peers, each in an environment of its own (`make bench-peers`), run as a child on the same rows.
 
-Those of `PEERS` get codes of public bins, those of `TABLE_PEERS` the table as it is read, with its schema. Not on PyPI,
-and so not run: dpsynth, private-pgm's mechanisms (`mbi` has none), Private-GSD, private evolution, MargNet.
+Those of `PEERS` get codes of public bins, those of `TABLE_PEERS` the table as it is read, with its schema. Not on PyPI
+by name, and so not run: dpsynth, private-pgm's mechanisms (`mbi` has none), Private-GSD, private evolution and MargNet.
+`privsyn-core` 0.1.1 is there, but gives columns one value even where there is hardly any noise.
 """
 
 import json
@@ -43,9 +44,13 @@ PEERS = (
 REMARKS = {
     "opendp": "pure zCDP at the rho that epsilon and delta allow; aim over triples; rows drawn independently",
     "smartnoise": "aim over pairs, as it comes; rows drawn independently; takes the number of rows as known",
-    "dpmm": "aim over pairs, as it comes; one process",
+    "dpmm": (
+        "aim over pairs, as it comes; one process; choices by the seed, noise not. privbayes promises epsilon and does "
+        "not keep it: it scores by mutual information in bits over the root of both entropies, and charges the "
+        "sensitivity of mutual information in nats, which one row of a rare category exceeds many times"
+    ),
 }
-"""How each was run, beside what is the same for all."""
+"""How each was run, beside what is the same for all: epsilon and delta as asked, of one row, and domains as told."""
 
 
 @dataclass(frozen=True)

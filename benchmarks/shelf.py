@@ -238,14 +238,30 @@ def _read(path: Path, schema: Schema, texts: Mapping[str, type]) -> pd.DataFrame
 
 
 def _drawn(tables: Mapping[str, Any]) -> Iterator[str]:
-    """A Markdown table of means over seeds for each figure: a line for each fit, a column for each table."""
+    """A Markdown table of means over seeds for each figure: a line for each fit, a column for each table.
+
+    Private peers stand in tables of their own, one for each epsilon, beside ours.
+    """
     fits = list(dict.fromkeys(fit for results in tables.values() for fit in results))
+    beside = [fit for fit in fits if fit.startswith(PEERS)]
     for key, name in FIGURES.items():
-        yield f"\n| {name} | {' | '.join(tables)} |"
-        yield f"| --- |{' ---: |' * len(tables)}"
-        for fit in fits:
-            cells = [_cell(results.get(fit, {}).values(), key) for results in tables.values()]
-            yield f"| {fit} | {' | '.join(cells)} |"
+        yield from _lines(name, [fit for fit in fits if fit not in beside], tables, (key,))
+    for epsilon in dict.fromkeys(fit.partition(":")[2] for fit in beside):
+        compared = [fit for fit in fits if fit.endswith(f":{epsilon}")]
+        some = {
+            name: results for name, results in tables.items() if any(fit in beside for fit in {*compared} & {*results})
+        }
+        yield from _lines(f"C2ST / TSTR / CPU s, epsilon {epsilon}", compared, some, ("c2st", "tstr", "cpu_s"))
+
+
+def _lines(head: str, fits: Sequence[str], tables: Mapping[str, Any], keys: Sequence[str]) -> Iterator[str]:
+    yield f"\n| {head} | {' | '.join(tables)} |"
+    yield f"| --- |{' ---: |' * len(tables)}"
+    for fit in fits:
+        runs = [results.get(fit, {}).values() for results in tables.values()]
+        cells = [[_cell(each, key) for key in keys] for each in runs]
+        shown = [each[0] if {*each} <= {"", "failed"} else " / ".join(each) for each in cells]
+        yield f"| {fit} | {' | '.join(shown)} |"
 
 
 def _cell(runs: Collection[Mapping[str, Any]], key: str) -> str:
