@@ -110,23 +110,20 @@ def test_a_peer_that_fails_says_why(
 
 
 def test_codes_of_adult_become_values_and_the_same_codes_again() -> None:
-    """Every code of every column; one that is missing or unknown is drawn from the others of its column."""
-    coder = peer.Codes(read_schema(SCHEMA))
+    coder = peer.Codes(read_schema(SCHEMA))  # a code that is missing or unknown is drawn from the column's others
     codes = pd.DataFrame({name: np.arange(42) % size for name, size in coder.sizes.items()})
     assert len(codes.columns) == 15 and codes.max().max() == 41
     again = coder.encode(coder.decode(codes, 1))
     assert again.value_counts().sort_index().equals(codes.value_counts().sort_index())
-    broken = codes.assign(c9=1).astype({"c9": object})
-    broken.loc[:2, "c9"] = [None, 99, -1]
+    broken = codes.assign(c9=[None, 99, -1, *[1] * 39])
     assert (coder.encode(coder.decode(broken, 3))["c9"] == 1).all()
 
 
 def test_codes_of_any_table_become_values_and_the_same_codes_again(table: tuple[pd.DataFrame, Schema]) -> None:
-    frame, schema = table
-    coder = peer.Codes(schema)
-    codes = coder.encode(frame)
+    coder = peer.Codes(table[1])
+    codes = coder.encode(table[0])
     assert (codes.max() < pd.Series(coder.sizes)).all() and len(codes.drop_duplicates()) > 250
-    again = coder.encode(shelf._as_read(coder.decode(codes, 1), frame, schema))
+    again = coder.encode(shelf._as_read(coder.decode(codes, 1), *table))
     for name in codes:  # a time that its weekday takes beyond the bounds is another row's
         assert again[name].value_counts().sub(codes[name].value_counts(), fill_value=0).abs().sum() <= 4
 
