@@ -10,7 +10,7 @@ Peers are fits, too:
 - ``cart``: CART with 5 rows a leaf, which is what synthpop does;
 - ``sdv.gaussian_copula``, ``sdv.ctgan``, ``sdv.tvae``: SDV's three, by the names that jobs have for them;
 - ``arf``: adversarial random forests by ``arfpy``, after ``make bench-peers``;
-- ``opendp.aim:1``, ``dpmm.privbayes:1`` and others of `benchmarks.peer.PEERS`: private, on codes by the schema alone,
+- ``opendp.aim:1``, ``dpmm.mst:1`` and others of `benchmarks.peer.PEERS`: private, on codes by the schema alone,
   with rows as units, after ``make bench-peers``;
 - ``tabularargn``: MOSTLY AI's TabularARGN, ten minutes of training at most. With an epsilon (``tabularargn:1``) it is
   trained by DP-SGD, whose unit is a row. It is there after ``make bench-peers``, runs in an environment of its own, and

@@ -7,11 +7,10 @@ import pandas as pd
 from dpmm.models.aim import AIMGM
 from dpmm.models.base.graphical import GraphicalGenerativeModel
 from dpmm.models.mst import MSTGM
-from dpmm.models.priv_bayes import PrivBayesGM
 from exchange import Task, perform
 from numpy.random import RandomState
 
-MODELS = {"mst": MSTGM, "aim": AIMGM, "privbayes": PrivBayesGM}
+MODELS = {"mst": MSTGM, "aim": AIMGM}
 
 
 def fit(task: Task) -> GraphicalGenerativeModel:
