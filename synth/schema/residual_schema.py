@@ -246,7 +246,7 @@ def _check(schema: "Schema", name: str, column: Any) -> None:
         categories: Any = schema.columns[each]
         is_declared = categories.is_categorical and not categories.is_measured
         if not is_declared or len(pairs) != len(categories.levels) or {*dict(pairs)} != {*categories.levels}:
-            raise ValueError(f"numbers has not one pair for each category of the declared column {each!r}; correct it")
+            raise ValueError(f"numbers must list each category of the declared column {each!r} once; correct it")
     if not modeled.usual:
         return
     by: Any = OF_EXPRESSION if modeled.by is None else schema.columns[modeled.by]

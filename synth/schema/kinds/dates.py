@@ -242,12 +242,20 @@ class DateColumn(TimeColumn):
 
     def values(self, counts: np.ndarray, missing: np.ndarray) -> Any:
         series, ticks = super().values(counts, missing), self.ticks
-        if ticks is None or not len(ticks):  # as measured bounds may leave none
+        if ticks is None or not len(ticks):
             return series
         days = series.to_numpy().astype("datetime64[D]").astype(np.int64)
         rounded = ticks[np.searchsorted((ticks[:-1] + ticks[1:]) / 2, days)]
         is_beside = missing | (days < self.span[0]) | (days > self.span[1])
         return series.where(is_beside, rounded.astype(np.int64).astype("datetime64[D]").astype("datetime64[us]"))
+
+    def between(self, first: float, last: float) -> tuple[Any, Any]:
+        low, high = super().between(first, last)
+        if (ticks := self.ticks) is None:
+            return low, high
+        # Noise may leave none of these days.
+        after = self.value_at(ticks[min(np.searchsorted(ticks, self.position(low)), len(ticks) - 1)])
+        return min(low, after), max(high, after)
 
     def in_zone(self, series: Any) -> Any:
         return series.dt.tz_localize(

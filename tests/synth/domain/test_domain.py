@@ -1,5 +1,6 @@
 """Codes of columns: one code for every value, grids of quantiles, and coarser codes."""
 
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -364,5 +365,9 @@ def test_bounds_with_one_day_of_a_rhythm_are_one_cell_and_those_with_none_are_re
     days = attribute.placed(attribute.drawn(np.zeros(50, dtype=np.int64), np.random.default_rng(0)))
     assert attribute.n_cells == 3
     assert days.astype(str).unique().tolist() == ["2019-02-01"]
+    low, high = schema.columns["day"].span
+    for first, last in ((low, low + 3), (high - 3, high)):  # as noise may have it
+        narrower = schema.columns["day"].between(first, last)
+        assert narrower[0] <= date(2019, 2, 1) <= narrower[1]
     with pytest.raises(SchemaError, match="no first, or last, day of a month; widen"):
         build_schema({"status": "declared", "columns": {"day": column | {"bounds": ["2019-01-20", "2019-01-30"]}}})
