@@ -254,7 +254,7 @@ class DateColumn(TimeColumn):
         if (ticks := self.ticks) is None:
             return low, high
         # Noise may leave none of these days.
-        after = self.value_at(ticks[min(np.searchsorted(ticks, self.position(low)), len(ticks) - 1)])
+        after = self.value_at(ticks[min(int(np.searchsorted(ticks, self.position(low))), len(ticks) - 1)])
         return min(low, after), max(high, after)
 
     def in_zone(self, series: Any) -> Any:
