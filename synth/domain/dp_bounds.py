@@ -110,7 +110,7 @@ def histogram(positions: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def step_sizes(column: Any) -> list[int]:
-    """Steps that a column may keep, in counts of its precision; none if it declares some, or cells tell all values."""
+    """Steps that a column may keep, in counts of its precision; none where it declares some, or cells tell all values."""
     low, high = column.ends
     if column.is_time or column.unit is None or column.steps or (high - low) / column.unit < grid.EVEN_CELLS:
         return []
