@@ -29,7 +29,7 @@ def public_grid(column: LineColumn) -> np.ndarray:
     unit = column.unit
     scale, often = getattr(column, "scale", "linear"), column.spacing
     ticks = column.ticks
-    if ticks is not None and len(ticks) > 1:
+    if ticks is not None and len(ticks):
         every = -(-len(ticks) // EVEN_CELLS)
         edges = (np.floor((ticks[:-1] + ticks[1:]) / 2) + 1)[every - 1 :: every]  # `values` takes the nearest tick
     elif scale == "log":
@@ -268,7 +268,7 @@ def lattice_measure(edges: np.ndarray, column: LineColumn) -> np.ndarray:
     if unit is None:
         return np.diff(edges)
     ladder, ticks = column.ladder, column.ticks
-    if ticks is not None and len(ticks) > 1:
+    if ticks is not None and len(ticks):
         measure = np.diff(np.searchsorted(ticks, edges)) * (edges[-1] - edges[0]) / len(ticks)
         measure[beside_cells(edges, column)] = 1.0
         return np.asarray(measure)

@@ -125,23 +125,27 @@ LEAST_ADDED, MOST_ADDING, POLISHED = 0.03, 12, 5
 """Share of the variance left that categories of a column explain beyond chance; such columns; times they are fitted."""
 
 
-def added_by_categories(values: np.ndarray, columns: Mapping[str, np.ndarray], step: float) -> dict[str, np.ndarray]:
-    """What each category of few columns adds to a number: medians, by column and code; 0 of few rows.
+def added_by_categories(
+    values: np.ndarray, columns: Mapping[str, Any], step: float, units: np.ndarray
+) -> dict[str, np.ndarray]:
+    """What each category of few columns adds to a number: medians, by column and code; nothing of one with few units.
+    `values`, `columns`: *Sensitive*. The latter are pandas categoricals. `units`: the entity of each row, from 0.
 
     Columns are chosen one by one. Source: the median polish of Tukey 1977.
     """
     known = np.isfinite(values)
-    if known.sum() < LEAST_HALF:
+    units = units[known]
+    if len(np.unique(units)) < LEAST_HALF:
         return {}
     # A few large values tell nothing of the rest.
     rest = np.clip(values[known], *np.quantile(values[known], (0.01, 0.99)))
-    codes = {name: each[known] for name, each in columns.items()}
+    codes = {name: each.codes[known].astype(np.int64) for name, each in columns.items()}
     chosen: list[str] = []
     while len(chosen) < MOST_ADDING and rest.std() > 0:
         explained = {}
         for name in codes.keys() - chosen:
             means = _means(rest - rest.mean(), codes[name])[codes[name]]
-            explained[name] = float((means**2).mean() / rest.var()) - 3 * codes[name].max() / len(rest)
+            explained[name] = float((means**2).mean() / rest.var()) - 3 * (len(np.unique(codes[name])) - 1) / len(rest)
         best = max(sorted(explained), key=lambda name: explained[name], default=None)
         if best is None or explained[best] < LEAST_ADDED:
             break
@@ -149,14 +153,17 @@ def added_by_categories(values: np.ndarray, columns: Mapping[str, np.ndarray], s
         for name in chosen:
             rest = rest - _means(rest, codes[name])[codes[name]]
     middle = np.median(values[known])
-    added = {name: np.full(columns[name].max() + 1, middle if name == chosen[0] else 0.0) for name in chosen}
+    added = {name: np.full(len(columns[name].categories), middle if name == chosen[0] else 0.0) for name in chosen}
+    n_units = int(units.max()) + 1
+    of_units = {name: np.unique(codes[name] * n_units + units) // n_units for name in chosen}
     rest = values[known] - middle
     for name in chosen * POLISHED:
         own = codes[name]
         counts = np.bincount(own, minlength=len(added[name]))
         # The lower of two in the middle: a value that rows have leaves nothing of them.
         middles = np.minimum(np.cumsum(counts) - counts + np.maximum(counts - 1, 0) // 2, len(own) - 1)
-        by = np.where(counts < LEAST_LEAF, 0.0, rest[np.lexsort((rest, own))[middles]])
+        few = np.bincount(of_units[name], minlength=len(counts)) < LEAST_LEAF  # their median would be one's own
+        by = np.where(few, 0.0, rest[np.lexsort((rest, own))[middles]])
         added[name] += by
         rest -= by[own]
     return {name: np.round(np.round(each / step) * step, 9) for name, each in added.items()}
@@ -431,24 +438,23 @@ class Modeling:
         lines, own, lattice = self.lines, self.lines.sample[name], self.lines.lattice(name)
         parents = self.choice.parents(self.choice.exact | chosen)
         columns = {
-            other: codes
-            for other, codes in lines.codes.items()
-            if not lines.column(other).missing and other != lines.schema.target and name not in needed({other}, parents)
+            other: lines.coded(other)
+            for other in lines.categories
+            if not (lines.column(other).missing or lines.column(other).is_measured)
+            and other != lines.schema.target
+            and name not in needed({other}, parents)
         }
-        added = added_by_categories(own, columns, lattice)
+        added = added_by_categories(own, columns, lattice, lines.units[lines.rows])
         if not added:
             return
-        rest = own - sum((each[columns[n]] for n, each in added.items()), np.zeros(len(own)))
+        of_rows = {n: each[columns[n].codes] for n, each in added.items()}
+        rest = own - np.sum([*of_rows.values()], axis=0)
         cost = count_bits(rest, lattice) + PER_TERM * len(added)
         lost = max(round_bits(own, lattice) - round_bits(rest, lattice), 0.0)
         if count_bits(own, lattice) - cost - lost < LEAST_GAIN:
             return
-        numbers: dict[str, dict[Any, float]] = {}
-        for n, each in added.items():
-            levels = lines.categories[n].iloc[lines.rows].to_numpy()
-            told = {level: float(each[code]) for code, level in zip(columns[n].tolist(), levels, strict=True)}
-            numbers[n] = {level: told.get(level, 0.0) for level in lines.column(n).levels}
-        terms = tuple((1.0, Term(written(n), (n,), each[columns[n]])) for n, each in added.items())
+        numbers = {n: dict(zip(lines.column(n).levels, each.tolist(), strict=True)) for n, each in added.items()}
+        terms = tuple((1.0, Term(written(n), (n,), each)) for n, each in of_rows.items())
         candidate = Candidate(name, write_sum(terms), own - rest, terms, numbers=numbers)
         gain = self.plain(name) - count_bits(rest, lattice, self._seen(name)) - PER_TERM * len(added)
         if gain >= LEAST_GAIN_OF_GAPS:

@@ -84,6 +84,10 @@ class Lines:
         fine = FINE * float(np.nanstd(self.sample[name]))
         return self.step(name) if column.is_time else column.spacing or fine or 1.0
 
+    def coded(self, name: str) -> pd.Categorical:
+        """The categories of the sampled rows, by all that there are."""
+        return pd.Categorical(self.categories[name].iloc[self.rows], categories=self.column(name).levels)
+
     def before(self, name: str) -> np.ndarray:
         """The value of the row before in the same entity, of all rows; NaN in its first one."""
         assert self.previous is not None
