@@ -240,10 +240,10 @@ def _read(path: Path, schema: Schema, texts: Mapping[str, type]) -> pd.DataFrame
 def _drawn(tables: Mapping[str, Any]) -> Iterator[str]:
     """A Markdown table of means over seeds for each figure: a line for each fit, a column for each table.
 
-    Private peers stand in tables of their own, one for each epsilon, beside ours.
+    Private peers, and fits at other epsilons than 1, stand in tables of their own, one for each epsilon, beside ours.
     """
     fits = list(dict.fromkeys(fit for results in tables.values() for fit in results))
-    beside = [fit for fit in fits if fit.startswith(PEERS)]
+    beside = [fit for fit in fits if fit.startswith(PEERS) or fit.partition(":")[2] not in ("", "1")]
     for key, name in FIGURES.items():
         yield from _lines(name, [fit for fit in fits if fit not in beside], tables, (key,))
     for epsilon in dict.fromkeys(fit.partition(":")[2] for fit in beside):
