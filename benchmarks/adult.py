@@ -121,17 +121,11 @@ def _ours(adult: Adult, scorer: Scorer, run: Run) -> Run:
 
 def _peer(adult: Adult, scorer: Scorer, run: Run, limit_s: float) -> Run:
     assert run.epsilon is not None
-    synthetic = run_peer(run.name, adult, (run.epsilon, DELTA), run.seed, limit_s)
-    if synthetic.synthetic is None:
-        return replace(run, failure=synthetic.failure)
-    timed = replace(
-        run,
-        fit_s=synthetic.fit_s,
-        fit_cpu_s=synthetic.fit_cpu_s,
-        sample_s=synthetic.sample_s,
-        versions=synthetic.versions,
-    )
-    return _scored(timed, scorer, synthetic.synthetic)
+    privacy = {"epsilon": run.epsilon, "delta": DELTA}
+    peer = run_peer(run.name, adult.train, adult.binned, privacy, run.seed, limit_s)
+    if peer.synthetic is None:
+        return replace(run, failure=peer.failure)
+    return _scored(replace(run, **peer.times, versions=peer.versions), scorer, peer.synthetic)
 
 
 def _scored(run: Run, scorer: Scorer, synthetic: pd.DataFrame, only: Sequence[str] = ()) -> Run:

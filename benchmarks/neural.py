@@ -26,7 +26,7 @@ GENERATORS = tuple(name for pair in zip(NETWORKS, PEERS, strict=True) for name i
 DEVICES = ("auto", "cpu", "cuda")
 CLIPPED = "tvae"
 """The network whose gradients are clipped, in two ways; a row's gradient of CTGAN's critic has one norm."""
-EPSILONS, PEER_EPSILONS = (8.0, 3.0, 1.0), (1.0, 3.0)
+EPSILONS, PEER_EPSILONS = (10.0, 3.0, 1.0), (1.0, 3.0)
 SCORING_S = 300.0
 """A peer that is stopped leaves time to say so, and one that is not, to be scored."""
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LOKY_MAX_CPU_COUNT")

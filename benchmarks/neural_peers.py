@@ -1,6 +1,5 @@
 """What private neural peers really spend: their own record of what they did to real rows, accounted anew."""
 
-import resource
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,13 +35,13 @@ MOST_TIMES = 7
 def peer_point(point: Point, adult: Adult) -> dict[str, Any]:
     """One fit of a private peer in its own environment, scored, with what its steps really cost."""
     assert point.epsilon is not None
-    run = run_peer(point.generator, adult, (point.epsilon, DELTA), point.seed, point.limit_s)
+    privacy = {"epsilon": point.epsilon, "delta": DELTA}
+    run = run_peer(point.generator, adult.train, adult.binned, privacy, point.seed, point.limit_s)
     if run.synthetic is None:
         return {"failure": run.failure}
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    scores = {**run.facts, **real_epsilon(run.facts), "peak_mib": peak, **scored(adult, run.synthetic)}
-    times = {"fit_s": run.fit_s, "fit_cpu_s": run.fit_cpu_s, "sample_s": run.sample_s}
-    return {**times, "scores": scores, "versions": run.versions}
+    told = {name: value for name, value in run.facts.items() if name not in run.times}
+    scores = {**told, **real_epsilon(run.facts), **scored(adult, run.synthetic)}
+    return {**run.times, "scores": scores, "versions": run.versions}
 
 
 def real_epsilon(facts: Mapping[str, float]) -> dict[str, float]:

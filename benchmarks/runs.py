@@ -107,7 +107,7 @@ class Results:
         """Whether a run is there already; a peer that failed once is not tried with another seed, unless by now it is
         installed.
         """
-        tried = [run for run in self.named(name, epsilon) if run.failure != NOT_INSTALLED]
+        tried = [run for run in self.named(name, epsilon) if not (run.failure or "").endswith(NOT_INSTALLED)]
         return any(run.seed == seed or run.failure is not None for run in tried)
 
     def add(self, result: "Run | Estimation") -> None:

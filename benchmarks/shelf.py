@@ -10,6 +10,8 @@ Peers are fits, too:
 - ``cart``: CART with 5 rows a leaf, which is what synthpop does;
 - ``sdv.gaussian_copula``, ``sdv.ctgan``, ``sdv.tvae``: SDV's three, by the names that jobs have for them;
 - ``arf``: adversarial random forests by ``arfpy``, after ``make bench-peers``;
+- ``opendp.aim:1``, ``dpmm.mst:1`` and others of `benchmarks.peer.PEERS`: private, on codes by the schema alone,
+  with rows as units, after ``make bench-peers``;
 - ``tabularargn``: MOSTLY AI's TabularARGN, ten minutes of training at most. With an epsilon (``tabularargn:1``) it is
   trained by DP-SGD, whose unit is a row. It is there after ``make bench-peers``, runs in an environment of its own, and
   its seconds and memory are those of its own process.
@@ -34,7 +36,7 @@ import synth
 from benchmarks.evaluation import apart
 from benchmarks.leaking_tables import cart
 from benchmarks.looks import looks
-from benchmarks.peer import TABLE_PEERS, PeerRun, run_table_peer
+from benchmarks.peer import PEERS, TABLE_PEERS, PeerRun, run_peer
 from benchmarks.peers.evaluated import measured
 from benchmarks.private import limited
 from benchmarks.runs import NOT_INSTALLED, about, keep, read_kept
@@ -179,7 +181,7 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _is_peer(fit: str) -> bool:
-    return fit.partition(":")[0] in TABLE_PEERS
+    return fit.partition(":")[0] in (*PEERS, *TABLE_PEERS)
 
 
 def _measured(
@@ -188,7 +190,7 @@ def _measured(
     """Synthetic rows made from train, and their cost, which a peer measures itself."""
     if _is_peer(fit):
         name, _, epsilon = fit.partition(":")
-        run = run_table_peer(name, sides[0], schema, _privacy(epsilon, schema), seed, options.limit_s)
+        run = run_peer(name, sides[0], schema, _privacy(epsilon, schema), seed, options.limit_s)
         return run, run.facts
     synthetic: list[pd.DataFrame] = []
     cost = measured(lambda: synthetic.append(_made(fit, *sides, schema, seed, options.epochs)))
@@ -236,14 +238,30 @@ def _read(path: Path, schema: Schema, texts: Mapping[str, type]) -> pd.DataFrame
 
 
 def _drawn(tables: Mapping[str, Any]) -> Iterator[str]:
-    """A Markdown table of means over seeds for each figure: a line for each fit, a column for each table."""
+    """A Markdown table of means over seeds for each figure: a line for each fit, a column for each table.
+
+    Private peers, and fits at other epsilons than 1, stand in tables of their own, one for each epsilon, beside ours.
+    """
     fits = list(dict.fromkeys(fit for results in tables.values() for fit in results))
+    beside = [fit for fit in fits if fit.startswith(PEERS) or fit.partition(":")[2] not in ("", "1")]
     for key, name in FIGURES.items():
-        yield f"\n| {name} | {' | '.join(tables)} |"
-        yield f"| --- |{' ---: |' * len(tables)}"
-        for fit in fits:
-            cells = [_cell(results.get(fit, {}).values(), key) for results in tables.values()]
-            yield f"| {fit} | {' | '.join(cells)} |"
+        yield from _lines(name, [fit for fit in fits if fit not in beside], tables, (key,))
+    for epsilon in dict.fromkeys(fit.partition(":")[2] for fit in beside):
+        compared = [fit for fit in fits if fit.endswith(f":{epsilon}")]
+        some = {
+            name: results for name, results in tables.items() if any(fit in beside for fit in {*compared} & {*results})
+        }
+        yield from _lines(f"C2ST / TSTR / CPU s, epsilon {epsilon}", compared, some, ("c2st", "tstr", "cpu_s"))
+
+
+def _lines(head: str, fits: Sequence[str], tables: Mapping[str, Any], keys: Sequence[str]) -> Iterator[str]:
+    yield f"\n| {head} | {' | '.join(tables)} |"
+    yield f"| --- |{' ---: |' * len(tables)}"
+    for fit in fits:
+        runs = [results.get(fit, {}).values() for results in tables.values()]
+        cells = [[_cell(each, key) for key in keys] for each in runs]
+        shown = [each[0] if {*each} <= {"", "failed"} else " / ".join(each) for each in cells]
+        yield f"| {fit} | {' | '.join(shown)} |"
 
 
 def _cell(runs: Collection[Mapping[str, Any]], key: str) -> str:

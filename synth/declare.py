@@ -93,7 +93,7 @@ def _as_modeled(schema: Schema, columns: Mapping[str, Any], name: str, content: 
         return column
     ordering = name in (content["order"], *content["nondecreasing_in_entity"])
     measured = isinstance(column, Mapping)  # its domain, or its spikes
-    if ordering or measured or isinstance(columns.get(str(modeled.by)), Mapping):
+    if ordering or measured or any(isinstance(columns.get(each), Mapping) for each in modeled.listed):
         return {**dict(column), "modeled": None}
     return column.model_copy(update={"modeled": modeled.model_copy(update={"proposed": None})})
 
@@ -111,7 +111,7 @@ def measurable(schema: Schema) -> tuple[str, ...]:
     """
     named = {name for each in schema.constraints if each.proposed is None for name in _named(each)}
     for name, modeled in modeled_in(schema).items():
-        named |= {name, str(modeled.by)} if modeled.proposed is None else set()
+        named |= {name, *modeled.listed} if modeled.proposed is None else set()
     return tuple(name for name in schema.learned if schema.columns[name].domain is not None and name not in named)
 
 

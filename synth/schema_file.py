@@ -19,8 +19,9 @@ from synth.validation import GivenFile, parse_toml, read_given
 READ_OFF = "read_off"
 """Key of a proposed schema's file: its limits were read off a table, and its status alone does not declare them."""
 _READ_OFF_LINES = f"""\
-# Limits below were read off the table: bounds, categories, steps, templates, max_rows_per_unit. Replace what is not
-# public, or measure it; `understudy schema declare` asserts the rest, and writes no such line.
+# What is below was read off the table: bounds, categories, steps, templates, what columns are modeled as and its
+# numbers, max_rows_per_unit. Replace what is not public, or measure it; `understudy schema declare` asserts the rest,
+# and writes no such line.
 {READ_OFF} = true
 """
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
@@ -131,7 +132,7 @@ def schema_json() -> dict[str, Any]:
     schema = Schema.model_json_schema()
     for definition in schema["$defs"].values():
         definition.setdefault("required", [])
-        if "kind" not in definition["required"]:
+        if "kind" in definition["properties"]:
             definition["required"].insert(0, "kind")
         if "measure" in definition["properties"]:  # either the domain is there, or it is to be measured
             domain = next(key for key in ("bounds", "categories") if key in definition["required"])

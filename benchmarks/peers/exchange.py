@@ -4,15 +4,13 @@
 """
 
 import json
-import platform
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from evaluated import measured, write_result
 
 
 @dataclass(frozen=True)
@@ -20,7 +18,7 @@ class Task:
     """What to do.
 
     Attributes:
-        mechanism: ``mst`` or ``aim``.
+        mechanism: ``mst``, ``aim`` or another of the library.
         train: codes, one column an attribute.
         sizes: number of codes of each attribute.
         epsilon: of the guarantee.
@@ -52,15 +50,13 @@ def perform(
     sample: Callable[[Any, Task], pd.DataFrame],
     tell: Callable[[Any], dict[str, float]] | None = None,
 ) -> None:
-    """Fit and sample, both timed, imports and reading left out; the result, and what a model tells, is written last."""
+    """Fit and sample, both measured, imports and reading left out; what they cost and a model tells is written last."""
     task = read_task(folder)
-    started, used = time.perf_counter(), time.process_time()
-    model = fit(task)
-    fitted, used = time.perf_counter(), time.process_time() - used
-    synthetic = sample(model, task)
-    sampled = time.perf_counter()
-    synthetic[list(task.train.columns)].to_csv(folder / "synthetic.csv", index=False)
-    versions = {name: metadata.version(name) for name in packages} | {"python": platform.python_version()}
-    seconds = {"fit_s": fitted - started, "fit_cpu_s": used, "sample_s": sampled - fitted}
-    facts = {} if tell is None else tell(model)
-    (folder / "result.json").write_text(json.dumps({**seconds, "versions": versions, "facts": facts}))
+    frames: list[pd.DataFrame] = []
+    models: list[Any] = []
+    fitted = measured(lambda: models.append(fit(task)))
+    sampled = measured(lambda: frames.append(sample(models[0], task)))
+    frames[0][list(task.train.columns)].to_csv(folder / "synthetic.csv", index=False)
+    cost = {"fit_s": fitted["wall_s"], "fit_cpu_s": fitted["cpu_s"], "sample_s": sampled["wall_s"]}
+    cost |= {"cpu_s": fitted["cpu_s"] + sampled["cpu_s"], "peak_mib": sampled["peak_mib"]}
+    write_result(folder, {**cost, **({} if tell is None else tell(models[0]))}, packages)

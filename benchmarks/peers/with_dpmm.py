@@ -5,15 +5,17 @@ from pathlib import Path
 
 import pandas as pd
 from dpmm.models.aim import AIMGM
+from dpmm.models.base.graphical import GraphicalGenerativeModel
 from dpmm.models.mst import MSTGM
 from exchange import Task, perform
 from numpy.random import RandomState
 
+MODELS = {"mst": MSTGM, "aim": AIMGM}
 
-def fit(task: Task) -> MSTGM | AIMGM:
+
+def fit(task: Task) -> GraphicalGenerativeModel:
     """A fitted model over the public codes, without dpmm's own binning."""
-    kind = MSTGM if task.mechanism == "mst" else AIMGM
-    model = kind(epsilon=task.epsilon, delta=task.delta, max_model_size=task.model_mb, n_jobs=1)
+    model = MODELS[task.mechanism](epsilon=task.epsilon, delta=task.delta, max_model_size=task.model_mb, n_jobs=1)
     model.set_random_state(RandomState(task.seed))
     model.set_domain(dict(task.sizes))
     model.check_fit(task.train)
@@ -21,7 +23,7 @@ def fit(task: Task) -> MSTGM | AIMGM:
     return model
 
 
-def sample(model: MSTGM | AIMGM, task: Task) -> pd.DataFrame:
+def sample(model: GraphicalGenerativeModel, task: Task) -> pd.DataFrame:
     """Codes."""
     return model.generate(n_records=len(task.train))
 

@@ -15,8 +15,9 @@ dp.enable_features("contrib")
 
 def fit(task: Task) -> dp.mbi.ContingencyTable:
     """A contingency table under pure zCDP, which is what its marginals take where all keys are public."""
-    algorithm = dp.mbi.MST() if task.mechanism == "mst" else dp.mbi.AIM(queries=3, max_size=task.model_mb)
-    rho = usable_rho(task.rho, len(task.sizes) - 1, algorithm.measure_split)
+    is_mst = task.mechanism == "mst"
+    algorithm = dp.mbi.MST() if is_mst else dp.mbi.AIM(queries=3, max_size=task.model_mb)
+    rho = usable_rho(task.rho, len(task.sizes) - 1, algorithm.measure_split) if is_mst else task.rho
     context = dp.Context.compositor(
         data=pl.from_pandas(task.train).lazy(),
         privacy_unit=dp.unit_of(contributions=1),

@@ -110,7 +110,7 @@ def histogram(positions: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def step_sizes(column: Any) -> list[int]:
-    """Steps that a column may keep, in counts of its precision; none of declared ones, or where cells tell all values."""
+    """Steps that a column may keep, in counts of its precision; none where some are declared, or cells tell all."""
     low, high = column.ends
     if column.is_time or column.unit is None or column.steps or (high - low) / column.unit < grid.EVEN_CELLS:
         return []

@@ -28,7 +28,11 @@ def public_grid(column: LineColumn) -> np.ndarray:
     low, high = column.span
     unit = column.unit
     scale, often = getattr(column, "scale", "linear"), column.spacing
-    if scale == "log":
+    ticks = column.ticks
+    if ticks is not None and len(ticks):
+        every = -(-len(ticks) // EVEN_CELLS)
+        edges = (np.floor((ticks[:-1] + ticks[1:]) / 2) + 1)[every - 1 :: every]  # `values` takes the nearest tick
+    elif scale == "log":
         edges = _geometric(low, high, often)
     elif often is not None and (n_values := round((high - low) / often) + 1) <= EVEN_CELLS:
         edges = (np.ceil(ratio(np.array(low), often)) + np.arange(n_values)) * often
@@ -263,7 +267,11 @@ def lattice_measure(edges: np.ndarray, column: LineColumn) -> np.ndarray:
     unit = column.unit
     if unit is None:
         return np.diff(edges)
-    ladder = column.ladder
+    ladder, ticks = column.ladder, column.ticks
+    if ticks is not None and len(ticks):
+        measure = np.diff(np.searchsorted(ticks, edges)) * (edges[-1] - edges[0]) / len(ticks)
+        measure[beside_cells(edges, column)] = 1.0
+        return np.asarray(measure)
     counts = np.ceil(ratio(edges, unit))
     weights = step_weights(ladder, unit) if ladder else np.zeros(0)
     measure = (1 - weights.sum()) * np.diff(counts)

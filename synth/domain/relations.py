@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from synth.constraints import Constraint, Dependency, FixedCombinations, Formula, Inequality, Steps, Unique
-from synth.constraints.expression import UNITS, Unit, dates, evaluate, names
+from synth.constraints.expression import UNITS, dates, evaluate, names
 from synth.constraints.kinds import numbers_of
 from synth.domain import grid
 from synth.schema import Schema
@@ -172,8 +172,8 @@ def exact_positions(
     """The values of an expression as positions of a column, shape (n,); NaN where there are none.
     `formula`: a formula, or what a column is modeled as.
     """
-    earlier = None if before is None else _values(before, names(formula.parsed, before=True), formula.unit, columns)
-    now = _values(frame, formula.parents, formula.unit, columns)
+    earlier = None if before is None else _values(before, names(formula.parsed, before=True), formula, columns)
+    now = _values(frame, formula.parents, formula, columns)
     exact = np.broadcast_to(evaluate(formula.parsed, now, earlier, formula.unit), len(frame))
     return np.asarray(exact * (UNITS[formula.unit] / column.per_position) if column.is_time else exact)
 
@@ -182,23 +182,25 @@ def has_no_day(frame: pd.DataFrame, formula: Any, columns: Columns) -> np.ndarra
     """True for rows in which an expression dates a day that the calendar does not have; shape (n,)."""
     impossible = np.zeros(len(frame), dtype=bool)
     for each in dates(formula.parsed) if formula.parsed is not None else ():
-        now = _values(frame, names(each), formula.unit, columns)
+        now = _values(frame, names(each), formula, columns)
         parts = (evaluate(part, now, None, formula.unit) for part in each.arguments)
         is_whole = np.isfinite(sum(parts, np.zeros(len(frame))))
         impossible |= is_whole & np.isnan(evaluate(each, now, None, formula.unit))
     return impossible
 
 
-def _values(frame: pd.DataFrame, named: Iterable[str], unit: Unit | None, columns: Columns) -> dict[str, np.ndarray]:
+def _values(frame: pd.DataFrame, named: Iterable[str], formula: Any, columns: Columns) -> dict[str, np.ndarray]:
     """Columns as an expression counts them: numbers, times in its unit, categories that stand for numbers."""
     values: dict[str, np.ndarray] = {}
+    numbers = formula.added if isinstance(formula, Modeled) else {}
     for name in named:
         column: Any = columns[name]
         if column.is_line:
-            scale = column.per_position / UNITS[unit or "day"] if column.is_time else 1.0
+            scale = column.per_position / UNITS[formula.unit or "day"] if column.is_time else 1.0
             values[name] = column.ordinary(frame[name]) * scale
         else:
-            values[name] = frame[name].map(numbers_of(column.levels) or {}).to_numpy(dtype=np.float64, na_value=np.nan)
+            told = numbers.get(name) or numbers_of(column.levels) or {}
+            values[name] = frame[name].map(told).to_numpy(dtype=np.float64, na_value=np.nan)
     return values
 
 

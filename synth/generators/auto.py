@@ -19,9 +19,8 @@ LEAST_SIGNAL = 5.0  # below it pairs are noise: columns on their own are nearer 
 class Auto(PrivateGenerator):
     """Without epsilon `trees`; with it `latent_class`, `aim` or `independent`, as public facts have it.
 
-    Facts are the columns, the units and epsilon. The rule comes from fits of eleven tables and of
-    parts of three at epsilon 1, and of six at other epsilons. It reads no row, so that choosing costs nothing. The
-    model is that of the chosen generator, and bears its name.
+    Facts are the columns, the units and epsilon. It reads no row, so that choosing costs nothing. The model is that of
+    the chosen generator, and bears its name.
     """
 
     name: ClassVar[str] = "auto"

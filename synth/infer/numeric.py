@@ -224,8 +224,9 @@ def habits_of(values: np.ndarray, unit: float | None) -> dict[str, Any]:
     distinct, counts = np.unique(values, return_counts=True)
     if (unit != 1.0 or high - low >= FINE_STEPS) and _are_all_there_are(counts):
         return {"spikes": tuple(distinct.tolist())}
-    if unit is not None and (high - low) / unit < FINE_STEPS:
-        return {}  # a public grid resolves every value
+    if unit is not None and (high - low) / unit < FINE_STEPS:  # a public grid resolves every value
+        whole = tuple(size for size, share in _steps_of(values[values != 0], unit) if share == 1.0)
+        return {"steps": whole} if whole else {}
     spikes = _spikes_of(distinct, counts)
     others = values[(values != 0) & ~np.isin(values, spikes)]
     steps = () if unit is None else _steps_of(others, unit)

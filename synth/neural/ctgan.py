@@ -2,7 +2,9 @@
 
 Source: Xu et al. 2019 (1907.00503), section 4.3 and Algorithm 1; settings and losses are those of the library `ctgan`.
 
-DEVIATES: the paper's conditions name categories alone; these name numbers, too, where a code says all of the value.
+DEVIATES: the paper's conditions name categories alone; these name numbers, too, where a code says all of the value. The
+paper's critic sees of a number its mode and the scalar within; this one sees the number as well. Modes alone have no
+order, so that a relation of two numbers would have to be learned mode by mode.
 """
 
 import copy
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from synth.neural.encoding import Encoded, Layout
+from synth.neural.modes import WIDTH
 from synth.neural.networks import (
     BETAS,
     Critic,
@@ -90,6 +93,42 @@ class ConditionIndex:
         return hot.scatter_(1, conditions[:, None], 1.0)
 
 
+FARTHEST = 6.0  # standard deviations at which a far mode is shown, so that it does not hide the others
+
+
+class Numbers(nn.Module):
+    """The numbers of a row, each standardized on its line; linear in codes, real ones or relaxed."""
+
+    starts: Tensor  # of the codes of each number, shape (n_codes, n_numbers)
+    reaches: Tensor  # how far from there a scalar of 1 is, shape (n_codes, n_numbers)
+    scalar_of: Tensor  # one where a scalar is of a number, shape (n_scalars, n_numbers)
+
+    def __init__(self, encoded: Encoded, layout: Layout) -> None:
+        """`encoded`: *Sensitive*. Mean and deviation of each number are of its rows."""
+        super().__init__()
+        numbers = [index for index, span in enumerate(layout.spans) if span.line]
+        self.width = len(numbers)
+        starts, reaches = np.zeros((2, layout.n_codes, self.width))
+        for number, index in enumerate(numbers):
+            start, reach = np.array(layout.spans[index].line).T
+            shares = np.bincount(encoded.codes[:, index], minlength=len(start)) * np.isfinite(start)
+            shares = shares / max(shares.sum(), 1)
+            off = np.nan_to_num(start - shares @ np.nan_to_num(start))  # a missing value is shown as the mean
+            deviation = np.sqrt(shares @ (off**2 + (reach / WIDTH) ** 2)) or 1.0
+            codes = slice(layout.offsets[index], layout.offsets[index] + len(start))
+            starts[codes, number] = np.clip(off / deviation, -FARTHEST, FARTHEST)
+            reaches[codes, number] = np.minimum(reach / deviation, FARTHEST)
+        names = np.array([layout.spans[index].column for index in numbers], dtype=object)
+        scalar_of = np.array(layout.scalars, dtype=object)[:, None] == names
+        for name, array in (("starts", starts), ("reaches", reaches), ("scalar_of", scalar_of)):
+            self.register_buffer(name, torch.from_numpy(array).float(), persistent=False)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        codes, scalars = rows.split([len(self.starts), len(self.scalar_of)], 1)
+        out: Tensor = codes @ self.starts + (codes @ self.reaches) * (scalars @ self.scalar_of)
+        return out
+
+
 N_NORM_BATCHES = 100  # batches of fakes that tell the statistics of batch norm
 
 
@@ -103,7 +142,7 @@ class CtganSpec:
     decay: float = 1e-6
     batch_size: int = 500
     critic_steps: int = 1
-    pac: int = 10
+    pac: int = 1
     temperature: float = 0.2
     penalty: float = 10.0
     average_exponent: float = 17.0
@@ -122,7 +161,9 @@ class CtganTraining:
         d_condition = self.conditions.width
         self.generator = GeneratorNetwork(spec.d_latent + d_condition, spec.generator_widths, layout.width).to(device)
         self.average = copy.deepcopy(self.generator).requires_grad_(False).eval()
-        self.critic = Critic(layout.width + d_condition, spec.critic_widths, spec.pac).to(device)
+        self.numbers = Numbers(encoded, layout).to(device)
+        d_row = layout.width + self.numbers.width + d_condition
+        self.critic = Critic(d_row, spec.critic_widths, spec.pac).to(device)
         self.n_steps_per_epoch = max(len(encoded) // spec.batch_size, 1)
         self._generator_adam = self._adam(self.generator, spec.generator_rate)
         self._critic_adam = self._adam(self.critic, spec.critic_rate)
@@ -160,7 +201,7 @@ class CtganTraining:
 
     def penalized(self, rows: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
         """The critic's loss, and that with the gradient penalty; 0-d both.
-        `rows`: fakes, then real rows, conditions included, shape (2 batch_size, width + d_condition).
+        `rows`: fakes, then real rows, as the critic sees them, shape (2 batch_size, d_row).
         `shares`: of the real in what lies between, shape (batch_size / pac, 1).
 
         Source: Gulrajani et al. 2017 (1704.00028), equation 3.
@@ -187,7 +228,7 @@ class CtganTraining:
             else:
                 matching = torch.randint(len(self.rows), (size,), device=self.device)
             real = self.rows.encoded(*self.rows.take(matching))
-            rows = torch.cat([torch.cat([fake, real]), torch.cat([hot, hot.index_select(0, order)])], 1)
+            rows = torch.cat([self._seen(fake, hot), self._seen(real, hot.index_select(0, order))])
         loss, penalized = self.penalized(rows, torch.rand(size // self.spec.pac, 1, device=self.device))
         self._critic_adam.zero_grad()
         penalized.backward()
@@ -197,7 +238,7 @@ class CtganTraining:
     def _generator_step(self) -> Tensor:
         conditions, hot = self._conditions()
         logits = self._logits(hot)
-        rows = torch.cat([self._activated(logits), hot], 1)
+        rows = self._seen(self._activated(logits), hot)
         with products_in(self.spec.precision, self.device):
             loss = -widened(self.critic(rows)).mean()
         if self.conditions.width:
@@ -206,6 +247,10 @@ class CtganTraining:
         loss.backward(inputs=self._generator_weights)
         self._generator_adam.step()
         return loss.detach()
+
+    def _seen(self, rows: Tensor, hot: Tensor) -> Tensor:
+        """Rows as the critic sees them."""
+        return torch.cat([rows, self.numbers(rows), hot], 1)
 
     def _conditions(self) -> tuple[Tensor, Tensor]:
         """Conditions of a batch and their one-hot rows; those are empty where a table has none."""

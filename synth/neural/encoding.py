@@ -26,11 +26,14 @@ Codes = NDArray[np.int16] | NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Span:
-    """One choice among several: a softmax of the network, one-hot in its input. `whole`: its code says the value."""
+    """One choice among several: a softmax of the network, one-hot in its input. `whole`: its code says the value.
+    `line`: of a number, where each code lies on its line (NaN: missing), and how far from there a scalar of 1 is.
+    """
 
     column: str
     size: int
     whole: bool
+    line: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         if self.size < 1:
@@ -230,8 +233,8 @@ class ModalEncoding:
         """One span a column; a scalar for each column of numbers that has components."""
         spans, scalars = [], []
         for attribute, column in zip(self.discretizer.attributes, self.columns, strict=True):
-            is_open = isinstance(column, Modes) and column.has_scalar
-            spans.append(Span(attribute.name, column.size, whole=not is_open))
+            is_open, line = (column.has_scalar, column.line) if isinstance(column, Modes) else (False, ())
+            spans.append(Span(attribute.name, column.size, whole=not is_open, line=line))
             scalars += [attribute.name] * is_open
         return Layout(tuple(spans), tuple(scalars))
 

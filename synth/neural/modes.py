@@ -136,6 +136,13 @@ class Modes:
     def has_scalar(self) -> bool:
         return len(self.means) > 0
 
+    @property
+    def line(self) -> tuple[tuple[float, float], ...]:
+        """Where each code lies on the scale of the components, NaN where missing, and how far a scalar of 1 is off."""
+        starts = [*self._line(self.atoms), *self.means, *[np.nan] * self.missing]
+        reaches = [*np.zeros(len(self.atoms)), *WIDTH * self.deviations, *[0.0] * self.missing]
+        return tuple(zip(map(float, starts), map(float, reaches), strict=True))
+
     @classmethod
     def fit(
         cls, values: Array, *, log: bool, rng: np.random.Generator, spikes: Array = _NONE, ladder: Ladder = ()

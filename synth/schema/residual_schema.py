@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ALONE, WEEKDAY, CLOCK = "alone", "weekday", "time of day"
 """What is held of a column beside what is left of it, as the end of a name."""
 _ANY_WAY = frozenset({(False, False), (False, True), (True, False), (True, True)})
+LARGEST = 1e100  # limit of an expression: float64 counts up to it in steps of any precision
 MONDAY = 3  # days since the Monday before 1970 began
 
 
@@ -191,14 +192,15 @@ def _limits(schema: "Schema", modeled: Modeled, column: Any) -> np.ndarray:
     unit, bounds = UNITS[modeled.unit or "day"], dict[str, tuple[float, float]]()
     for name in modeled.operands:
         operand: Any = schema.columns[name]
-        line = operand.span if operand.is_line else [*(numbers_of(operand.levels) or {}).values()]
+        numbers = modeled.added.get(name) or (None if operand.is_line else numbers_of(operand.levels)) or {}
+        line = [*numbers.values()] or operand.span
         scale = operand.per_position / unit if operand.is_time else 1.0
         bounds[name] = min(line) * scale, max(line) * scale
     ends: np.ndarray = np.array(limits(modeled.parsed, bounds, modeled.unit))
-    if not np.isfinite(ends).all():
+    if not (np.abs(ends) < LARGEST).all():
         raise ValueError(
-            f"modeled.expression={modeled.expression!r} divides by what may be zero, and so has no bounds; give those "
-            "of what is left in modeled.column"
+            f"modeled.expression={modeled.expression!r} has no bounds, as it divides by what may be zero or overflows; "
+            "give those of what is left in modeled.column"
         )
     return ends * unit / column.per_position if column.is_time else ends
 
@@ -239,7 +241,12 @@ def _check(schema: "Schema", name: str, column: Any) -> None:
     ])  # fmt: skip
     if modeled.operands:
         own = () if modeled.usual else (name,)
-        check_operands((*own, *modeled.operands), modeled.unit, schema.columns)
+        check_operands((*own, *(n for n in modeled.operands if n not in modeled.numbers)), modeled.unit, schema.columns)
+    for each, pairs in modeled.numbers.items():
+        categories: Any = schema.columns[each]
+        is_declared = categories.is_categorical and not categories.is_measured
+        if not is_declared or len(pairs) != len(categories.levels) or {*dict(pairs)} != {*categories.levels}:
+            raise ValueError(f"numbers must list each category of the declared column {each!r} once; correct it")
     if not modeled.usual:
         return
     by: Any = OF_EXPRESSION if modeled.by is None else schema.columns[modeled.by]

@@ -12,7 +12,7 @@ import torch
 
 import synth
 from benchmarks import peer, shelf
-from benchmarks.adult_table import DELTA, SCHEMA, Codes
+from benchmarks.adult_table import DELTA, SCHEMA
 from benchmarks.neural_limits import private_step
 from benchmarks.neural_peers import real_epsilon
 from benchmarks.public_texts import like, unlike
@@ -77,7 +77,7 @@ def test_a_table_with_gaps_and_times_comes_back_as_it_was(
     kinds = {schema.columns[name].kind for name in schema.learned}
     assert kinds == {"date", "datetime", "categorical", "integer", "real"}
     install(monkeypatch, tmp_path / "fake.py", SHUFFLED)
-    run = peer.run_table_peer("fake", frame, schema, {}, 3, 60.0)
+    run = peer.run_peer("fake", frame, schema, {}, 3, 60.0)
     assert run.synthetic is not None, run.failure
     expected = frame[list(schema.learned)].sample(frac=1, random_state=3).reset_index(drop=True)
     pd.testing.assert_frame_equal(shelf._as_read(run.synthetic, frame, schema), expected)
@@ -103,22 +103,29 @@ def test_a_peer_that_fails_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     install(monkeypatch, tmp_path / "fake.py", content, python)
-    run = peer.run_table_peer("fake", *table, {}, 0, limit_s)
+    run = peer.run_peer("fake", *table, {}, 0, limit_s)
     assert run.synthetic is None
     assert failure in str(run.failure)
     assert shelf._is_to_do({"failure": run.failure}) is (failure == f"fake is {NOT_INSTALLED}")
 
 
 def test_codes_of_adult_become_values_and_the_same_codes_again() -> None:
-    """Every code of every column; one that is missing or unknown is drawn from the others of its column."""
-    coder = Codes(read_schema(SCHEMA))
-    longest = max(coder.sizes.values())
-    codes = pd.DataFrame({name: np.arange(longest) % size for name, size in coder.sizes.items()})
-    decoded = coder.decode(codes, np.random.default_rng(1))
-    pd.testing.assert_frame_equal(coder.encode(decoded), codes, check_dtype=False)
-    broken = codes.assign(sex=1).astype({"sex": object})
-    broken.loc[:2, "sex"] = [None, 99, -1]
-    assert (coder.encode(coder.decode(broken, np.random.default_rng(3)))["sex"] == 1).all()
+    coder = peer.Codes(read_schema(SCHEMA))  # a code that is missing or unknown is drawn from the column's others
+    codes = pd.DataFrame({name: np.arange(42) % size for name, size in coder.sizes.items()})
+    assert len(codes.columns) == 15 and codes.max().max() == 41
+    again = coder.encode(coder.decode(codes, 1))
+    assert again.value_counts().sort_index().equals(codes.value_counts().sort_index())
+    broken = codes.assign(c9=[None, 99, -1, *[1] * 39])
+    assert (coder.encode(coder.decode(broken, 3))["c9"] == 1).all()
+
+
+def test_codes_of_any_table_become_values_and_the_same_codes_again(table: tuple[pd.DataFrame, Schema]) -> None:
+    coder = peer.Codes(table[1])
+    codes = coder.encode(table[0])
+    assert (codes.max() < pd.Series(coder.sizes)).all() and len(codes.drop_duplicates()) > 250
+    again = coder.encode(shelf._as_read(coder.decode(codes, 1), *table))
+    for name in codes:  # a time that its weekday takes beyond the bounds is another row's
+        assert again[name].value_counts().sub(codes[name].value_counts(), fill_value=0).abs().sum() <= 4
 
 
 # ---- Networks.

@@ -1,10 +1,14 @@
 """Columns that are modeled as what is left of a formula: exact in every row, by every generator, and free of charge."""
 
+import json
+import math
 import re
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +16,7 @@ import pytest
 import synth
 from synth.declare import assertions
 from synth.domain import Discretizer
-from synth.domain.relations import from_counted, to_counted
+from synth.domain.relations import from_counted, has_no_day, to_counted
 from synth.dp.budget import Budget
 from synth.errors import BudgetError, JobError, SchemaError, TableError
 from synth.generators import registry
@@ -21,13 +25,14 @@ from synth.generators.fitting.training_data import TrainingTable, counted_source
 from synth.generators.models.constraints import completed
 from synth.row_order import broken_in
 from synth.schema import Schema, build_schema
-from synth.schema_file import schema_of, to_toml
+from synth.schema_file import schema_json, schema_of, to_toml
 from synth.table import Table, conform
 from synth.validation import GivenFile
 from tests.synth.generators.test_contract import fitted
 
 N, DAYS, WEEK = 400, ["2020-01-01", "2022-12-31"], pd.Timedelta(days=7)
 LANGUAGES = {"de": 49, "fr": 33, "it": 39}
+TARIFF = {"de": 10.0, "fr": 20.5, "it": 31.0}
 COLUMNS: dict[str, dict[str, Any]] = {
     "admitted": {"kind": "date", "bounds": DAYS},
     "stay": {"kind": "integer", "bounds": [0, 30]},
@@ -44,6 +49,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "high": {"kind": "integer", "bounds": [0, 1200]},
     "until": {"kind": "date", "bounds": DAYS, "above": ["9999-12-31"]},
     "part": {"kind": "integer", "bounds": [0, 2000], "missing": True},
+    "fee": {"kind": "real", "bounds": [0, 100], "decimals": 2},
 }
 NONE_LEFT = {"kind": "real", "bounds": [0, 0], "decimals": 2, "missing": True}
 MODELED: dict[str, dict[str, Any]] = {
@@ -60,6 +66,11 @@ MODELED: dict[str, dict[str, Any]] = {
     "high": {"expression": "low", "alone": True},
     "until": {"expression": "admitted", "unit": "day", "parts": True},
     "part": {"expression": "high", "alone": True, "column": {"kind": "integer", "bounds": [0, 0]}},
+    "fee": {
+        "expression": "country + n",
+        "numbers": {"country": [list(pair) for pair in TARIFF.items()]},
+        "column": {"kind": "real", "bounds": [0, 0.5], "decimals": 2},
+    },
 }
 LAWS = [
     {"kind": "inequality", "low": low, "high": high}
@@ -106,6 +117,7 @@ def table(n: int = N, seed: int = 0) -> pd.DataFrame:
             "high": high,
             "until": (admitted + WEEK).dt.strftime("%Y-%m-%d").where(rng.random(n) < 0.7, "9999-12-31"),
             "part": high.where(rng.random(n) < 0.3, pd.Series(rng.integers(0, 2000, n))).where(rng.random(n) < 0.9),
+            "fee": np.round(country.map(TARIFF) + pieces + rng.random(n) / 2, 2),
         }
     )  # fmt: skip
 
@@ -124,6 +136,7 @@ RELATIONS: dict[str, Any] = {
     "high": lambda rows: rows["low"].isna() | (rows["high"] >= rows["low"]),
     "until": lambda rows: (rows["until"].astype(str).str[:4] != "9999").astype(float),
     "part": lambda rows: rows["part"].eq(rows["high"]).fillna(False),
+    "fee": lambda rows: (rows["fee"] - rows["country"].map(TARIFF) - rows["n"]).between(-1e-9, 0.5 + 1e-9),
 }
 
 
@@ -269,6 +282,23 @@ def test_days_of_three_columns_are_days_of_the_calendar() -> None:
     assert table["left"][0] == pd.Timestamp("2020-03-01")
 
 
+def test_numbers_of_categories_count_in_the_row_before_and_in_days_of_the_calendar() -> None:
+    columns: dict[str, Any] = {
+        "size": {"kind": "categorical", "categories": ["s", "l"]}, "earlier": {"kind": "real", "bounds": [0, 40]},
+        "due": {"kind": "date", "bounds": ["2020-01-01", "2021-12-31"]},
+    }  # fmt: skip
+    sizes = {"size": [["s", 2], ["l", 30]]}
+    columns["earlier"]["modeled"] = {"expression": "before(size)", "numbers": sizes, "alone": True}
+    columns["due"]["modeled"] = {"expression": "date(2021, 2, size)", "unit": "day", "numbers": sizes, "alone": True}
+    schema = build_schema({"status": "declared", "columns": columns})
+    rows = pd.DataFrame({"size": ["s", "l"], "earlier": [7.0, 2.0], "due": "2021-02-02"})
+    rows = conform(rows, schema)
+    counted = to_counted(rows, schema, rows.shift())
+    assert counted["earlier"].isna().tolist() == [True, False]
+    assert counted["earlier"][1] == counted["due"][0] == 0
+    assert has_no_day(rows, schema.columns["due"].modeled, schema.columns).tolist() == [False, True]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
@@ -282,6 +312,12 @@ def test_days_of_three_columns_are_days_of_the_calendar() -> None:
         ("total", {"expression": "price", "left": "ratio"}, "give them in modeled.column"),
         ("language", {"by": "country", "usual": [["de", "dutch"]]}, "cannot hold"),
         ("language", {"by": "country"}, "usual has one pair"),
+        ("price", {"expression": "n", "numbers": {"country": [["de", 1]]}}, "columns that the expression names"),
+        ("price", {"expression": "country", "numbers": {"country": [["de", 1]]}}, "each category"),
+        ("price", {"expression": "country", "numbers": {"country": [*TARIFF.items(), ("de", 1)]}}, "each category"),
+        ("price", {"expression": "n", "numbers": {"n": [[0, 1]]}}, "each category"),
+        ("price", {"expression": "country", "numbers": {"country": [["de", math.nan]]}}, "finite number"),
+        ("price", {"expression": "n + country", "numbers": {"country": [(n, 1e308) for n in TARIFF]}}, "no bounds"),
         (
             "admitted",
             {"expression": "before(admitted)", "proposed": "seen", "unit": "day", "alone": True},
@@ -298,9 +334,11 @@ def test_what_cannot_be_modeled_is_refused_in_one_sentence(name: str, content: A
 def test_a_declared_model_of_a_column_is_written_read_and_asserted() -> None:
     schema = modeled()
     assert schema_of(GivenFile(Path("s.toml"), to_toml(schema).encode())) == schema
+    jsonschema.validate(json.loads(json.dumps(tomllib.loads(to_toml(schema)), default=str)), schema_json())
     words = dict(assertions(schema))
     assert "it is learned as what is left of admitted + stay" in words["discharged"]
     assert "49 of 'de'" in words["language"]
+    assert "('country': 10.0 of 'de', 20.5 of 'fr', 31.0 of 'it')" in words["fee"]
 
 
 class Unread:

@@ -7,6 +7,7 @@ other columns, its gap, its parts. All of it is read off the data; a person asse
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -156,7 +157,8 @@ def _modeled(each: Representation, lines: Lines) -> Modeled:
     """A representation, with the schema of what is left in all rows."""
     name, candidate = each.column, each.candidate
     own, step, column = lines.positions[name], lines.step(name), lines.column(name)
-    values = lines.evaluate(candidate.expression, candidate.unit, name) if candidate.terms else np.zeros(len(own))
+    told = partial(lines.evaluate, candidate.expression, candidate.unit, name, numbers=candidate.numbers)
+    values = told() if candidate.terms else np.zeros(len(own))
     left = left_over(own, values, step, ratio=candidate.is_ratio)
     if each.parts:
         left = split(own, values)[0]
@@ -173,6 +175,7 @@ def _modeled(each: Representation, lines: Lines) -> Modeled:
     share = f"gives the column in {percent(each.share)} of the rows that have both"
     return Modeled(
         expression=candidate.expression or None, unit=candidate.unit,
+        numbers={column: tuple(numbers.items()) for column, numbers in candidate.numbers.items()},
         left="ratio" if candidate.is_ratio else "difference", column=kind, alone=lonely, parts=each.parts,
         proposed=share if each.share >= LEAST_EXACT or each.alone else f"saves {each.gain:.1f} bits a row",
     )  # fmt: skip

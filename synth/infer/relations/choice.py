@@ -9,9 +9,19 @@ from typing import Any
 import numpy as np
 
 from synth.constraints import Formula
-from synth.constraints.expression import Unit
+from synth.constraints.expression import Unit, written
 from synth.infer.relations.formulas import LEAST_EXACT, Search, copy
-from synth.infer.relations.line_columns import DAY, MONDAY, WEEK, Candidate, Lines, needed, tolerance
+from synth.infer.relations.line_columns import (
+    DAY,
+    MONDAY,
+    WEEK,
+    Candidate,
+    Lines,
+    Term,
+    needed,
+    tolerance,
+    write_sum,
+)
 from synth.infer.relations.orders_and_keys import ENOUGH
 
 BINS, SPIKE, LEAVES = 16, 0.02, 40  # codes of a number, share of a value with a code of its own, leaves of the tree
@@ -109,6 +119,58 @@ def count_bits_of_parts(
     z = np.nan_to_num(np.stack([week, weekday], axis=1), nan=MISSING).astype(np.float32)
     total = count_bits(week, 1.0, features) + count_bits(weekday, 1.0, np.hstack([features, z[:, :1]]))
     return total + (count_bits(clock, step, np.hstack([features, z])) if step < DAY else 0.0)
+
+
+LEAST_ADDED, MOST_ADDING, POLISHED = 0.03, 12, 5
+"""Share of the variance left that categories of a column explain beyond chance; such columns; times they are fitted."""
+
+
+def added_by_categories(
+    values: np.ndarray, columns: Mapping[str, Any], step: float, units: np.ndarray
+) -> dict[str, np.ndarray]:
+    """What each category of few columns adds to a number: medians, by column and code; nothing of one with few units.
+    `values`, `columns`: *Sensitive*. The latter are pandas categoricals. `units`: the entity of each row, from 0.
+
+    Columns are chosen one by one. Source: the median polish of Tukey 1977.
+    """
+    known = np.isfinite(values)
+    units = units[known]
+    if len(np.unique(units)) < LEAST_HALF:
+        return {}
+    # A few large values tell nothing of the rest.
+    rest = np.clip(values[known], *np.quantile(values[known], (0.01, 0.99)))
+    codes = {name: each.codes[known].astype(np.int64) for name, each in columns.items()}
+    chosen: list[str] = []
+    while len(chosen) < MOST_ADDING and rest.std() > 0:
+        explained = {}
+        for name in codes.keys() - chosen:
+            means = _means(rest - rest.mean(), codes[name])[codes[name]]
+            explained[name] = float((means**2).mean() / rest.var()) - 3 * (len(np.unique(codes[name])) - 1) / len(rest)
+        best = max(sorted(explained), key=lambda name: explained[name], default=None)
+        if best is None or explained[best] < LEAST_ADDED:
+            break
+        chosen.append(best)
+        for name in chosen:
+            rest = rest - _means(rest, codes[name])[codes[name]]
+    middle = np.median(values[known])
+    added = {name: np.full(len(columns[name].categories), middle if name == chosen[0] else 0.0) for name in chosen}
+    n_units = int(units.max()) + 1
+    of_units = {name: np.unique(codes[name] * n_units + units) // n_units for name in chosen}
+    rest = values[known] - middle
+    for name in chosen * POLISHED:
+        own = codes[name]
+        counts = np.bincount(own, minlength=len(added[name]))
+        # The lower of two in the middle: a value that rows have leaves nothing of them.
+        middles = np.minimum(np.cumsum(counts) - counts + np.maximum(counts - 1, 0) // 2, len(own) - 1)
+        few = np.bincount(of_units[name], minlength=len(counts)) < LEAST_LEAF  # their median would be one's own
+        by = np.where(few, 0.0, rest[np.lexsort((rest, own))[middles]])
+        added[name] += by
+        rest -= by[own]
+    return {name: np.round(np.round(each / step) * step, 9) for name, each in added.items()}
+
+
+def _means(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    return np.asarray(np.bincount(codes, values) / np.maximum(np.bincount(codes), 1))
 
 
 LEAST_ROWS = 60  # with all values, for an expression to be told from chance
@@ -335,6 +397,8 @@ class Modeling:
         self._choose(options, chosen, known)
         options = [each for name in numbers if name not in chosen for each in self._linear(name, chosen)]
         self._choose(options, chosen, known)
+        options = [each for name in numbers if name not in chosen for each in self._of_categories(name, chosen)]
+        self._choose(options, chosen, known)
         for name in (name for name in self.search.times if name not in self.aside):
             if self.lines.column(name).rhythm is None and (parted := self._parted(name, chosen)) is not None:
                 chosen[name] = parted
@@ -368,6 +432,33 @@ class Modeling:
             gain = self.plain(name) - count_bits(left, lattice) - PER_TERM * len(each.terms) - max(lost, 0.0)
             if gain >= LEAST_GAIN_OF_SUMS and len(each.terms) > 1:  # one column alone, trees tell as well
                 yield Representation(each, gain=gain)
+
+    def _of_categories(self, name: str, chosen: dict[str, Representation]) -> Iterator[Representation]:
+        """A number as the sum of what categories add to it, as a tariff has it: pairs of columns hardly tell that."""
+        lines, own, lattice = self.lines, self.lines.sample[name], self.lines.lattice(name)
+        parents = self.choice.parents(self.choice.exact | chosen)
+        columns = {
+            other: lines.coded(other)
+            for other in lines.categories
+            if not (lines.column(other).missing or lines.column(other).is_measured)
+            and other != lines.schema.target
+            and name not in needed({other}, parents)
+        }
+        added = added_by_categories(own, columns, lattice, lines.units[lines.rows])
+        if not added:
+            return
+        of_rows = {n: each[columns[n].codes] for n, each in added.items()}
+        rest = own - np.sum([*of_rows.values()], axis=0)
+        cost = count_bits(rest, lattice) + PER_TERM * len(added)
+        lost = max(round_bits(own, lattice) - round_bits(rest, lattice), 0.0)
+        if count_bits(own, lattice) - cost - lost < LEAST_GAIN:
+            return
+        numbers = {n: dict(zip(lines.column(n).levels, each.tolist(), strict=True)) for n, each in added.items()}
+        terms = tuple((1.0, Term(written(n), (n,), each)) for n, each in of_rows.items())
+        candidate = Candidate(name, write_sum(terms), own - rest, terms, numbers=numbers)
+        gain = self.plain(name) - count_bits(rest, lattice, self._seen(name)) - PER_TERM * len(added)
+        if gain >= LEAST_GAIN_OF_GAPS:
+            yield Representation(candidate, gain=gain)
 
     def _plain(self, name: str) -> float:
         """Bits of the column's own value."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -53,11 +53,10 @@ class Lines:
             self.previous = np.full(len(frame), -1)
             self.previous[after] = before
         self.sample = {name: values[self.rows] for name, values in self.positions.items()}
-        # Categories of the sampled rows, -1 where missing.
+        self.categories = {name: frame[name] for name, column in columns.items() if column.is_categorical}
+        # Those of the sampled rows, -1 where missing.
         self.codes = {
-            name: pd.factorize(frame[name].iloc[self.rows], sort=True)[0]
-            for name, column in columns.items()
-            if column.is_categorical
+            name: pd.factorize(values.iloc[self.rows], sort=True)[0] for name, values in self.categories.items()
         }
 
     def comparable(self, first: str, other: str) -> bool:
@@ -85,21 +84,28 @@ class Lines:
         fine = FINE * float(np.nanstd(self.sample[name]))
         return self.step(name) if column.is_time else column.spacing or fine or 1.0
 
+    def coded(self, name: str) -> pd.Categorical:
+        """The categories of the sampled rows, by all that there are."""
+        return pd.Categorical(self.categories[name].iloc[self.rows], categories=self.column(name).levels)
+
     def before(self, name: str) -> np.ndarray:
         """The value of the row before in the same entity, of all rows; NaN in its first one."""
         assert self.previous is not None
         return np.where(self.previous >= 0, self.positions[name][self.previous], np.nan)
 
     def evaluate(
-        self, expression: str, unit: Unit | None, name: str | None = None, rows: Any = slice(None)
-    ) -> np.ndarray:
+        self, expression: str, unit: Unit | None, name: str | None = None, rows: Any = slice(None), *,
+        numbers: Mapping[str, Mapping[Any, float]] = {},
+    ) -> np.ndarray:  # fmt: skip
         """The values of an expression in some rows; if it gives a column that is a time, in seconds."""
         parsed, per_unit = parse(expression), SECONDS[unit] if unit else 1.0
+        added = {n: self.categories[n].map(each).to_numpy(np.float64, na_value=np.nan) for n, each in numbers.items()}
+        positions = self.positions | added
 
         def scaled(other: str, values: np.ndarray) -> np.ndarray:
             return np.asarray(values[rows] / (per_unit if self.is_time(other) else 1.0))
 
-        now = {other: scaled(other, self.positions[other]) for other in names(parsed)}
+        now = {other: scaled(other, positions[other]) for other in names(parsed)}
         earlier = {other: scaled(other, self.before(other)) for other in names(parsed, before=True)}
         values = np.broadcast_to(evaluate(parsed, now, earlier, unit), len(self.units[rows]))
         return values * per_unit if name is not None and self.is_time(name) else np.asarray(values)
@@ -146,6 +152,7 @@ class Candidate:
     values: np.ndarray
     terms: tuple[tuple[float, Term], ...] = ()
     unit: Unit | None = None
+    numbers: Mapping[str, Mapping[Any, float]] = field(default_factory=dict)  # of its categories, by column
     is_product: bool = False  # of its terms, rather than a sum
     is_ratio: bool = False  # the column is looked at as a multiple of it
     is_result: bool = False  # a sum of summands or a product of factors, rather than a part of one

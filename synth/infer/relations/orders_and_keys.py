@@ -13,6 +13,7 @@ import pandas as pd
 
 from synth.constraints import FixedCombinations, Inequality, Unique
 from synth.constraints.expression import written
+from synth.constraints.kinds import Value
 from synth.domain.relations import compares_days
 from synth.infer.relations.line_columns import DAY, Lines, needed
 from synth.schema import Schema
@@ -130,9 +131,9 @@ def _share_near(low: np.ndarray, high: np.ndarray) -> float:
 MOST_VALUES, MOST_LISTED = 1_000, 2_000
 """Values of a column, and combinations, at most: nobody looks through longer lists."""
 FEW_NUMBERS = 100  # numbers with more distinct values than this are measured, not coded
-MORE_BROKEN, MOST_OCCURRING = 0.2, 0.5
+MORE_BROKEN, MOST_OCCURRING, SURE_OCCURRING = 0.2, 0.6, 0.5
 """Share of shuffled rows that would break it, and share of combinations that occur, where neither column tells the
-other."""
+other; of more than the last, none may be in doubt."""
 MOST_UNSEEN = 1e-3  # share of further rows that may hold a combination not seen yet: what was seen once estimates it
 MOST_ALONE = 0.01
 """That share where one column tells the other: a value seen once says nothing of that, and nothing against it."""
@@ -184,7 +185,26 @@ def find_combinations(
         rows = table[list(group)].dropna().drop_duplicates()
         values = sorted(zip(*(rows[name].tolist() for name in group), strict=True))
         rules.append(FixedCombinations(columns=group, combinations=tuple(values), proposed=reason))
+    whole = {name for name, (rows, _) in codes.items() if rows.min() >= 0}
+    for rule in [rule for rule in rules[::-1] if len(rule.columns) == 2 and not rule.determined]:
+        others = [other for other in rules if other is not rule]
+        rules = others if _follows(rule, others, whole) else rules
     return rules
+
+
+def _follows(rule: FixedCombinations, others: Sequence[FixedCombinations], whole: Collection[str]) -> bool:
+    """True if two other lists say as much: what each column goes with of a third, which is never missing."""
+    listed = {other.columns: {*other.combinations} for other in others if len(other.columns) == 2}
+    listed |= {(b, a): {(y, x) for x, y in pairs} for (a, b), pairs in listed.items()}
+    first, second = rule.columns
+    for middle in whole:
+        if (first, middle) in listed and (middle, second) in listed:
+            after: dict[Value, set[Value]] = {}
+            for y, z in listed[middle, second]:
+                after.setdefault(y, set()).add(z)
+            if {(x, z) for x, y in listed[first, middle] for z in after.get(y, ())} <= {*rule.combinations}:
+                return True
+    return False
 
 
 def _find_pair(names: tuple[str, str], codes: dict[str, Coded], codes_only: bool, units: np.ndarray) -> _Pair | None:
@@ -214,7 +234,8 @@ def _judge_pair(names: tuple[str, str], counts: np.ndarray, tells: tuple[bool, .
     by_chance = np.outer(counts.sum(axis=1) / n, counts.sum(axis=0) / n)
     broken = float(by_chance[counts == 0].sum())
     unsure = float(by_chance[(counts == 0) & (by_chance * n < EXPECTED)].sum() + counts[counts < FEW_ROWS].sum() / n)
-    rare = sparse and broken >= MORE_BROKEN and unsure <= MOST_UNSEEN and n >= LEAST_ROWS_EACH * counts.size
+    most = MOST_UNSEEN if n_listed <= SURE_OCCURRING * counts.size else 0.0
+    rare = sparse and broken >= MORE_BROKEN and unsure <= most and n >= LEAST_ROWS_EACH * counts.size
     if not rare and not (any(known) and broken >= LEAST_BROKEN):
         return None
     reason = (

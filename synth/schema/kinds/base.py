@@ -73,6 +73,7 @@ class AnyColumn(Frozen):
     is_time: ClassVar[bool] = False
     is_date: ClassVar[bool] = False  # a time whose positions are days; those of others are microseconds
     rhythm: ClassVar[Any] = None  # what dates are the first, or the last, days of
+    ticks: ClassVar[Any] = None  # the positions of these days
     is_span: ClassVar[bool] = False  # a number that counts `micros` microseconds: a duration, or a time of day
     is_identifier: ClassVar[bool] = False
     is_personal: ClassVar[bool] = False

@@ -214,6 +214,14 @@ class DateColumn(TimeColumn):
         low, high = NANOSECONDS if "[ns" in str(content.get("dtype")) else (dt.datetime.min, dt.datetime.max)
         return low.date(), high.date()
 
+    def rules(self) -> Iterator[tuple[object, str]]:
+        yield from super().rules()
+        ticks = self.ticks
+        yield (
+            ticks is not None and not len(ticks),
+            f"bounds={list(map(str, self.bounds))} hold no first, or last, day of a {self.rhythm}; widen them",
+        )
+
     @property
     def micros(self) -> int:
         return DAY
@@ -221,20 +229,33 @@ class DateColumn(TimeColumn):
     @property
     def rhythm(self) -> Every | None:
         """What values are the first days of; a form without a day says so, too."""
-        return self.every or (None if re.search("%-?d", self.format) else "month")
+        return self.every or (None if re.search("%-?[djcx]", self.format) else "month")
+
+    @property
+    def ticks(self) -> np.ndarray | None:
+        """The positions of the days of its rhythm, ascending; `None`: any day may be a value."""
+        if (every := self.rhythm) is None:
+            return None
+        low, high = (np.array(end, dtype="datetime64[D]") for end in self.bounds)
+        days = day_of(np.arange(int(number_of(low, every)), int(number_of(high, every)) + 1), every)
+        return np.asarray(days[days >= low].astype(np.int64), dtype=np.float64)
 
     def values(self, counts: np.ndarray, missing: np.ndarray) -> Any:
-        series = super().values(counts, missing)
-        if (every := self.rhythm) is None:
+        series, ticks = super().values(counts, missing), self.ticks
+        if ticks is None or not len(ticks):
             return series
-        days = series.to_numpy().astype("datetime64[D]")
-        low, high = (np.array(end, dtype="datetime64[D]") for end in self.bounds)
-        numbers = number_of(days, every)
-        numbers += days - day_of(numbers, every) > day_of(numbers + 1, every) - days
-        first = number_of(low, every)
-        numbers = np.clip(numbers, first + (day_of(first, every) < low), number_of(high, every))
-        is_beside = missing | (days < low) | (days > high)
-        return series.where(is_beside, day_of(numbers, every).astype("datetime64[us]"))
+        days = series.to_numpy().astype("datetime64[D]").astype(np.int64)
+        rounded = ticks[np.searchsorted((ticks[:-1] + ticks[1:]) / 2, days)]
+        is_beside = missing | (days < self.span[0]) | (days > self.span[1])
+        return series.where(is_beside, rounded.astype(np.int64).astype("datetime64[D]").astype("datetime64[us]"))
+
+    def between(self, first: float, last: float) -> tuple[Any, Any]:
+        low, high = super().between(first, last)
+        if (ticks := self.ticks) is None:
+            return low, high
+        # Noise may leave none of these days.
+        after = self.value_at(ticks[min(int(np.searchsorted(ticks, self.position(low))), len(ticks) - 1)])
+        return min(low, after), max(high, after)
 
     def in_zone(self, series: Any) -> Any:
         return series.dt.tz_localize(

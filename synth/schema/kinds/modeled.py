@@ -1,6 +1,6 @@
 """How generators hold a column whose own value is not what is easiest to predict: as what is left of a formula."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, WithJsonSchema, field_serializer, field_validator, model_validator
@@ -21,6 +21,9 @@ class Modeled(Expressed, Frozen):
 
     expression: str | None = Field(default=None, description=EXPRESSION)
     unit: Unit | None = Field(default=None, description=UNIT)
+    numbers: Mapping[str, tuple[tuple[Value, float], ...]] = Field(
+        default={}, description="Pairs of a category and what it adds, for columns of the expression that have such."
+    )
     left: Literal["difference", "ratio"] = Field(
         default="difference", description="What is learned: the value less the expression, or divided by it."
     )
@@ -79,9 +82,21 @@ class Modeled(Expressed, Frozen):
             raise ValueError("usual says categories, of which nothing is left; leave alone, column, left and parts out")
         if self.expression is None and (self.alone or self.left == "ratio"):
             raise ValueError("alone and left are about an expression, and there is none; leave them out")
+        if not {*self.numbers} <= {*self.operands}:
+            raise ValueError("numbers are of columns that the expression names; leave the others out")
         if self.parts and self.left == "ratio":
             raise ValueError("parts are of times, which have no ratio; leave left out")
         return self
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The columns whose values it lists."""
+        return (*self.numbers, *(() if self.by is None else (self.by,)))
+
+    @property
+    def added(self) -> dict[str, dict[Value, float]]:
+        """What each category stands for in the expression, by column."""
+        return {name: dict(pairs) for name, pairs in self.numbers.items()}
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -95,14 +110,19 @@ class Modeled(Expressed, Frozen):
 
     def __str__(self) -> str:
         if self.usual:
-            shown = ", ".join(f"{value!r} of {key!r}" for key, value in self.usual[:_SHOWN])
-            more = len(self.usual) - _SHOWN
             by = repr(self.by) if self.expression is None else self.expression
-            return f"what {by} says ({shown}{f' and {more} more' if more > 0 else ''}), or another category"
+            return f"what {by} says ({_pairs(self.usual)}), or another category"
         parts = "its week, weekday and time of day" if self.parts else ""
         if self.expression is None:
             return parts
         sign = "a multiple of" if self.left == "ratio" else "what is left of"
         within = "" if self.column is None else f" (of which {self.column.asserted()})"
         alone = ", and a value where that does not give it" if self.alone else ""
-        return f"{sign} {self.expression}{within}{f' and {parts}' if self.parts else ''}{alone}"
+        of_each = "; ".join(f"{name!r}: {_pairs(pairs)}" for name, pairs in self.numbers.items())
+        added = f" where categories count as numbers ({of_each})" if of_each else ""
+        return f"{sign} {self.expression}{added}{within}{f' and {parts}' if self.parts else ''}{alone}"
+
+
+def _pairs(pairs: Sequence[tuple[Value, Value]]) -> str:
+    shown, more = ", ".join(f"{value!r} of {key!r}" for key, value in pairs[:_SHOWN]), len(pairs) - _SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

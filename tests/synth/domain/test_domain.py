@@ -1,5 +1,6 @@
 """Codes of columns: one code for every value, grids of quantiles, and coarser codes."""
 
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from synth.domain.counts import MARK, CoarseCounts, Coarsening, CodedTable
 from synth.domain.discretizer import Attribute, CodedRows
 from synth.domain.grid import public_grid
 from synth.domain.quantile_grid import quantile_discretizer
+from synth.errors import SchemaError
 from synth.schema import Schema, build_schema
 from synth.schema.kinds import RealColumn
 
@@ -342,3 +344,30 @@ def test_categories_without_mass_are_in_a_group_all_the_same(masses: np.ndarray)
     others = {name: np.ones(size) for name, size in discretizer.sizes.items()}
     group = Coarsening.of_all(discretizer, {**others, "town": masses}, dict.fromkeys(others, 4), 3).groups["town"]
     assert np.bincount(group).tolist() == [1, 1, 7, 1, 1]
+
+
+@pytest.mark.parametrize(("every", "n_cells"), [("month", 36), ("quarter end", 12)])
+def test_a_cell_of_a_date_holds_one_of_the_days_that_values_may_be(every: str, n_cells: int) -> None:
+    column = {"kind": "date", "bounds": ["2019-01-01", "2021-12-31"], "every": every}
+    schema = build_schema({"status": "declared", "columns": {"day": column}})
+    (attribute,) = Discretizer.by_schema(schema).attributes
+    cells = np.arange(attribute.n_cells - 2).repeat(50)
+    days = attribute.placed(attribute.drawn(cells, np.random.default_rng(0)))
+    assert len(np.unique(cells)) == days.nunique() == n_cells
+    assert (attribute.cells(days) == cells).all()
+    assert np.ptp(grid.lattice_measure(*attribute.line)) < 1e-9
+
+
+def test_bounds_with_one_day_of_a_rhythm_are_one_cell_and_those_with_none_are_refused() -> None:
+    column: dict[str, Any] = {"kind": "date", "bounds": ["2019-01-20", "2019-02-20"], "every": "month"}
+    schema = build_schema({"status": "declared", "columns": {"day": column}})
+    (attribute,) = Discretizer.by_schema(schema).attributes
+    days = attribute.placed(attribute.drawn(np.zeros(50, dtype=np.int64), np.random.default_rng(0)))
+    assert attribute.n_cells == 3
+    assert days.astype(str).unique().tolist() == ["2019-02-01"]
+    low, high = schema.columns["day"].span
+    for first, last in ((low, low + 3), (high - 3, high)):  # as noise may have it
+        narrower = schema.columns["day"].between(first, last)
+        assert narrower[0] <= date(2019, 2, 1) <= narrower[1]
+    with pytest.raises(SchemaError, match="no first, or last, day of a month; widen"):
+        build_schema({"status": "declared", "columns": {"day": column | {"bounds": ["2019-01-20", "2019-01-30"]}}})

@@ -295,3 +295,10 @@ def test_days_that_are_written_as_midnights_of_a_zone_stay_days_in_that_form(end
     schema = infer_schema(frame)
     assert schema.columns["day"].kind == "date"
     assert datetime_codec.texts(conform(frame, schema)["day"], schema.columns["day"]) == frame["day"].tolist()
+
+
+def test_a_step_that_all_of_few_numbers_are_on_is_proposed_and_one_that_some_are_on_is_not() -> None:
+    scores = np.random.default_rng(0).choice(np.arange(660, 850, 5), 500)
+    columns = infer_schema(pd.DataFrame({"score": scores, "near": np.append(scores[1:], 661)})).columns
+    assert columns["score"].steps == (5,)  # type: ignore[attr-defined]
+    assert columns["near"].steps == ()  # type: ignore[attr-defined]

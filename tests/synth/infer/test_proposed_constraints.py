@@ -191,6 +191,14 @@ def test_combinations_of_which_half_never_occur_though_chance_would_show_them_ar
     assert rules(infer_schema(rows)) == ["'plan' and 'help' take one of 7 listed combinations"]
 
 
+def test_what_goes_without_another_thing_is_listed_beside_that_alone() -> None:
+    rng, n = np.random.default_rng(0), 2_000
+    net = rng.choice(["dsl", "fiber", "none"], n)
+    extras = {name: np.where(net == "none", "no net", rng.choice(["yes", "no"], n)) for name in ("tv", "sport", "safe")}
+    listed = [f"'net' and {name!r} take one of 5 listed combinations" for name in extras]
+    assert rules(infer_schema(pd.DataFrame({"net": net, **extras}))) == listed
+
+
 def test_rows_of_one_entity_are_one_piece_of_evidence() -> None:
     rng = np.random.default_rng(0)
     towns, sexes, stays = (rng.permutation(np.repeat(np.arange(n), 120 // n)) for n in (60, 2, 60))

@@ -80,6 +80,34 @@ def test_they_are_modeled_where_values_are_missing_or_one_in_a_hundred_rows_brea
     assert exact["room"].share == pytest.approx(0.99, abs=0.01)
 
 
+def test_a_number_is_what_its_categories_add_and_a_rest_unless_one_of_them_is_to_be_measured() -> None:
+    rng = np.random.default_rng(0)
+    base, add = {"dsl": 25.0, "fiber": 50.0, "none": 0.0}, {"no": 0.0, "yes": 10.0}
+    rows = pd.DataFrame({"net": rng.choice([*base], 2_000), "tv": rng.choice([*add], 2_000)})
+    rows["sport"], rows["other"] = rng.choice([*add], 2_000), rng.choice(["a", "b", "c"], 2_000)
+    told = rows["net"].map(base) + rows["tv"].map(add) + rows["sport"].map(add)
+    rows["price"] = np.round(told + 20 + rng.normal(0, 0.3, 2_000), 2)
+    schema = infer_schema(rows)
+    modeled: Any = schema.columns["price"].modeled
+    assert sorted(modeled.operands) == ["net", "sport", "tv"]
+    added = sum(rows[name].map(numbers) for name, numbers in modeled.added.items())
+    assert (rows["price"] - added).abs().max() < 1.5
+    assert synth.declare_schema(schema, n_units=2_000).columns["price"].modeled is not None
+    assert synth.declare_schema(schema, n_units=2_000, measure=["tv"]).columns["price"].modeled is None
+
+
+def test_what_a_category_of_few_entities_adds_is_not_told() -> None:
+    rng, n = np.random.default_rng(0), 4_000
+    rows = pd.DataFrame({"person": rng.integers(0, 200, n), "net": rng.choice(["dsl", "fiber", "none"], n)})
+    rows["net"] = rows["net"].where(rows["person"] >= 5, "own")  # a hundred rows of five people
+    told = rows["net"].map({"dsl": 25.0, "fiber": 50.0, "none": 0.0, "own": 777.0})
+    rows["price"] = np.round(told + rng.normal(0, 0.3, n), 2)
+    added = [infer_schema(rows, entity=entity).columns["price"].modeled for entity in ("person", None)]
+    by_units, by_rows = (dict(each.added["net"]) for each in added if each is not None)
+    assert by_rows["own"] > 700
+    assert by_units["own"] < 60
+
+
 def test_independent_columns_have_no_relations() -> None:
     rng, n = np.random.default_rng(0), 400
     kinds: list[Callable[[], Any]] = [

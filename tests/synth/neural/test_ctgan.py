@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from ctgan import CTGAN
@@ -18,11 +19,14 @@ from torch import Tensor, nn
 
 from synth.dp.events import SubsampledGaussianEvent
 from synth.dp.mechanisms import InjectedNoise, Steps
-from synth.neural.ctgan import ConditionIndex, CtganSpec, CtganTraining, kept_share
+from synth.neural.ctgan import FARTHEST, ConditionIndex, CtganSpec, CtganTraining, Numbers, kept_share
 from synth.neural.dp_ctgan import LEAST_RATE, PrivateCtganSpec, PrivateCtganTraining
-from synth.neural.encoding import Encoded, Layout, Span
+from synth.neural.encoding import Encoded, Layout, ModalEncoding, Span
+from synth.neural.modes import Modes
 from synth.neural.networks import ReleasedConditions
-from synth.neural.training import UnitIndex
+from synth.neural.training import DeviceRows, UnitIndex
+from synth.schema import build_schema
+from synth.table import conform
 from tests.synth.neural import toy
 from tests.synth.neural.toy import (
     CLOSE,
@@ -49,10 +53,10 @@ def _training(layout: Layout = MIXED, n: int = 100, spec: CtganSpec = SMALL, see
         return CtganTraining(spec, toy.rows_of(layout, n), layout, CPU)
 
 
-def test_the_settings_are_the_librarys() -> None:
+def test_the_settings_but_for_packs_are_the_librarys() -> None:
     theirs = {name: item.default for name, item in inspect.signature(CTGAN).parameters.items()}
     spec = CtganSpec()
-    assert (spec.d_latent, spec.batch_size, spec.pac) == (theirs["embedding_dim"], theirs["batch_size"], theirs["pac"])
+    assert (spec.d_latent, spec.batch_size) == (theirs["embedding_dim"], theirs["batch_size"])
     assert spec.generator_widths == theirs["generator_dim"]
     assert spec.critic_widths == theirs["discriminator_dim"]
     assert (spec.generator_rate, spec.critic_rate) == (theirs["generator_lr"], theirs["discriminator_lr"])
@@ -95,6 +99,44 @@ def test_the_critics_loss_and_its_gradients_are_the_librarys_without_dropout() -
     gradients = torch.autograd.grad(penalized, [layer.weight for layer in critic.layers])
     theirs_too = torch.autograd.grad(expected + penalty, [layer.weight for layer in layers])
     torch.testing.assert_close(gradients, theirs_too, **CLOSE)
+
+
+def test_the_critic_sees_every_number_on_its_line_and_a_missing_one_as_the_mean() -> None:
+    rng = np.random.default_rng(0)
+    real = {"kind": "real", "bounds": [0, 1e9], "decimals": 2}
+    kinds = {
+        "open": {**real, "missing": True},
+        "scale": {"kind": "integer", "bounds": [0, 9]},
+        "far": {**real, "scale": "log"},
+    }
+    schema = build_schema({"status": "declared", "columns": {**kinds, "b": {"kind": "boolean"}}})
+    frame = pd.DataFrame({
+        "b": rng.random(900) < 0.5,
+        "open": np.where(rng.random(900) < 0.2, np.nan, np.r_[np.full(200, 7.0), rng.uniform(0, 5e8, 700).round(2)]),
+        "scale": rng.integers(0, 10, 900),
+        "far": rng.lognormal(5, 3, 900).clip(0, 1e9).round(2),
+    })  # fmt: skip
+    table = conform(frame, schema)
+    encoding = ModalEncoding.fit(table, schema, rng)
+    encoded, layout = encoding.apply(table), encoding.layout
+    rows = DeviceRows(encoded, layout, CPU)
+    seen = Numbers(encoded, layout)(rows.encoded(*rows.take(torch.arange(900)))).numpy()
+    names = [span.column for span in layout.spans if span.line]
+    assert sorted(names) == ["far", "open", "scale"]
+    for name, values in zip(names, seen.T, strict=True):
+        modes = encoding.columns[encoding.discretizer.columns.index(name)]
+        assert isinstance(modes, Modes)
+        missing = frame[name].isna().to_numpy()
+        line = modes._line(frame[name][~missing].to_numpy(dtype=np.float64))
+        slope, start = np.polyfit(line, values[~missing], 1)
+        # Values beyond a component's reach are cut off there, and no others.
+        assert np.median(np.abs(values[~missing] - slope * line - start)) < 1e-3
+        assert values[~missing].mean() == pytest.approx(0, abs=0.1)
+        assert values[~missing].std() == pytest.approx(1, abs=0.1)
+        assert not values[missing].any()
+    lonely = Layout((Span("x", 3, True, ((0.0, 0.0), (1.0, 0.0), (1e9, 0.0))),))
+    encoded = toy.encoded(np.repeat([[0], [1], [2]], [500, 500, 1], axis=0))
+    assert Numbers(encoded, lonely)(torch.eye(3))[2].item() == FARTHEST
 
 
 def test_training_goes_on_bit_for_bit_from_a_state() -> None:
