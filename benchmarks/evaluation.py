@@ -84,6 +84,16 @@ def apart(module: str, *arguments: str, threads: int = 1, limit_s: float | None 
     return runs
 
 
+def outcome(module: str, *arguments: str, limit_s: float | None) -> dict[str, Any]:
+    """The same, or why there is none: whatever goes wrong is a result, too."""
+    try:
+        return apart(module, *arguments, limit_s=limit_s)
+    except subprocess.TimeoutExpired:
+        return {"failure": f"stopped after {limit_s:.0f} s"}
+    except subprocess.CalledProcessError as error:
+        return {"failure": f"ended with exit code {error.returncode}"}
+
+
 def held_to(threads: int) -> dict[str, str]:
     """This environment, with libraries held to so many threads."""
     return {**os.environ, **dict.fromkeys(THREADS, str(threads))}

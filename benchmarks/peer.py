@@ -2,9 +2,8 @@
 
 Those of `PEERS` get codes of public bins, those of `TABLE_PEERS` the table as it is read, with its schema. Not on PyPI
 by name, and so not run: dpsynth, private-pgm's mechanisms (`mbi` has none), Private-GSD, private evolution and MargNet.
-`privsyn-core` 0.1.1 is there, but gives columns one value even where there is hardly any noise. PrivBayes of `dpmm`
-0.1.9 is left out, too: by its source it divides mutual information by the root of both entropies, and charges the
-sensitivity of mutual information itself.
+PrivBayes of `dpmm` 0.1.9 is left out: by its source it divides mutual information by the root of both entropies, and
+charges the sensitivity of mutual information itself.
 """
 
 import json

@@ -17,10 +17,10 @@ import argparse
 import json
 import math
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ import pandas as pd
 
 import evaluate
 import synth
-from benchmarks.evaluation import apart, held_to
+from benchmarks.evaluation import held_to, outcome
 from benchmarks.leaking_tables import cart
 from benchmarks.peer import ENVIRONMENTS, HERE, run_script
 from benchmarks.peers.evaluated import measured
@@ -68,13 +68,15 @@ def main(arguments: Sequence[str]) -> None:
             for fit in (FRESH, APART, CART, *options.fits):
                 runs = results.setdefault(fit, {})
                 if str(seed) not in runs:
-                    runs[str(seed)] = _apart(name, fit, seed, options)
+                    asked = [str(options.folder), "--tables", name, "--point", fit, str(seed)]
+                    asked += ["--limit-s", str(options.limit_s)]
+                    runs[str(seed)] = outcome("benchmarks.published", *asked, limit_s=3 * options.limit_s)
                     keep(options.out, content)
                     print(f"{name} {fit} {seed}: {runs[str(seed)]}", file=sys.stderr, flush=True)
     everyone = _everyone(content["tables"])
     print("\n".join(_drawn(everyone)))
     if options.svg is not None:
-        options.svg.write_text(chart(everyone), encoding="utf-8")
+        options.svg.write_text(chart(everyone, FITS), encoding="utf-8")
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -88,17 +90,6 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--svg", type=Path, help="SVG file of detection over seconds")
     parser.add_argument("--point", nargs=2, metavar=("FIT", "SEED"), help="one fit in this process, printed as JSON")
     return parser.parse_args(arguments)
-
-
-def _apart(name: str, fit: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
-    """One fit in a process of its own; whatever goes wrong is a result, too."""
-    asked = [str(options.folder), "--tables", name, "--point", fit, str(seed), "--limit-s", str(options.limit_s)]
-    try:
-        return apart("benchmarks.published", *asked, limit_s=3 * options.limit_s)
-    except subprocess.TimeoutExpired:
-        return {"failure": f"stopped after {3 * options.limit_s:.0f} s"}
-    except subprocess.CalledProcessError as error:
-        return {"failure": f"ended with exit code {error.returncode}"}
 
 
 def _point(options: argparse.Namespace) -> dict[str, Any]:
@@ -229,14 +220,19 @@ def _drawn(everyone: Everyone) -> Iterator[str]:
             yield f"\n{fit}: first or level in {sum(known)} of {len(known)} cells ({', '.join(RANKED)})"
 
 
+@cache
+def _rivals() -> frozenset[str]:
+    """All who published, but for the model of columns on their own."""
+    return frozenset(pd.read_csv(OTHERS)["method"]) - {"FullyFactorized"}
+
+
 def _rank(everyone: Everyone, fit: str, table: str, figure: str) -> bool | None:
     """True where no method that keeps pairs is better by more than the larger standard deviation."""
     own = everyone.get(fit, {}).get(table, {}).get(figure)
     if own is None:
         return None
     sign = -1 if figure == "seconds" or (figure == "mle" and TABLES[table].is_regression) else 1
-    published = set(pd.read_csv(OTHERS)["method"]) - {"FullyFactorized"}
-    rivals = [everyone[name][table][figure] for name in published if figure in everyone[name].get(table, {})]
+    rivals = [everyone[name][table][figure] for name in _rivals() if figure in everyone[name].get(table, {})]
     return all(sign * (own[0] - mean) >= -max(own[1], spread) for mean, spread in rivals)
 
 

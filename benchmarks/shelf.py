@@ -21,7 +21,6 @@ import argparse
 import json
 import math
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -33,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 import synth
-from benchmarks.evaluation import apart
+from benchmarks.evaluation import outcome
 from benchmarks.leaking_tables import cart
 from benchmarks.looks import looks
 from benchmarks.peer import PEERS, TABLE_PEERS, PeerRun, run_peer
@@ -129,13 +128,8 @@ def _apart(path: Path, fit: str, seed: int, options: argparse.Namespace) -> dict
     asked += ["--limit-s", str(options.limit_s)]
     for name in ("rows", "epochs"):
         asked += [f"--{name}", str(vars(options)[name])] if vars(options)[name] else []
-    try:
-        # A peer is stopped by its own parent: else it would go on when that is killed.
-        return apart("benchmarks.shelf", *asked, limit_s=None if _is_peer(fit) else options.limit_s)
-    except subprocess.TimeoutExpired:
-        return {"failure": f"stopped after {options.limit_s:.0f} s"}
-    except subprocess.CalledProcessError as error:
-        return {"failure": f"ended with exit code {error.returncode}"}
+    # A peer is stopped by its own parent: else it would go on when that is killed.
+    return outcome("benchmarks.shelf", *asked, limit_s=None if _is_peer(fit) else options.limit_s)
 
 
 def _said(run: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.published import FIGURES, _everyone, _nearer, _rank
+from benchmarks.published import FIGURES, FITS, _everyone, _nearer, _rank
 from benchmarks.published_chart import chart
 from benchmarks.published_tables import TABLES, PublishedSplit, read_split
 
@@ -53,6 +53,6 @@ def test_ranks_are_beside_all_who_published_and_the_picture_has_them() -> None:
     assert ranks["adult", "xgb"] and not ranks["shoppers", "xgb"]
     assert ranks["beijing", "mle"] and not ranks["magic", "mle"]  # an error there, an area here
     assert _rank(everyone, "arn", "magic", "xgb") is None
-    root = ET.fromstring(chart(everyone))
+    root = ET.fromstring(chart(everyone, FITS))
     names = [each.text for each in root.iter() if "name" in each.get("class", "")]
     assert {"trees", "TabPC"} <= {*names} and "GReaT" not in names  # which has no figure of adult

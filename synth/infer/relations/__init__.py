@@ -7,7 +7,6 @@ other columns, its gap, its parts. All of it is read off the data; a person asse
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -157,8 +156,9 @@ def _modeled(each: Representation, lines: Lines) -> Modeled:
     """A representation, with the schema of what is left in all rows."""
     name, candidate = each.column, each.candidate
     own, step, column = lines.positions[name], lines.step(name), lines.column(name)
-    told = partial(lines.evaluate, candidate.expression, candidate.unit, name, numbers=candidate.numbers)
-    values = told() if candidate.terms else np.zeros(len(own))
+    values = np.zeros(len(own))
+    if candidate.terms:
+        values = lines.evaluate(candidate.expression, candidate.unit, name, numbers=candidate.numbers)
     left = left_over(own, values, step, ratio=candidate.is_ratio)
     if each.parts:
         left = split(own, values)[0]
