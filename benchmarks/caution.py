@@ -31,7 +31,7 @@ import synth
 from benchmarks.runs import keep, read_kept
 from benchmarks.shelf import TARGETS
 
-CAUTIONS = (0.0, 2.0, 3.0, 4.0, 6.0, 12.0, 30.0)
+CAUTIONS = (0.0, 2.0, 4.0, 6.0, 12.0, 30.0)
 TABLES = ("adult", "credit_default", "king_county_housing")
 MOST_TRAIN, MOST_REFERENCE = 6_000, 9_000
 N_SETS, N_CODES = 300, (8, 20)

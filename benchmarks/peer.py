@@ -67,6 +67,11 @@ TABLE_PEERS = {
 """By the names of their fits."""
 
 
+def is_peer(fit: str) -> bool:
+    """True of a fit that runs in an environment of its own."""
+    return fit.partition(":")[0] in (*PEERS, *TABLE_PEERS)
+
+
 @dataclass(frozen=True)
 class PeerRun:
     """What a peer made.

@@ -3,7 +3,9 @@
 ``python -m benchmarks.published FOLDER --out published.json``, where FOLDER holds tables as UCI has them, by the names
 of `benchmarks.published_tables`: adult, credit_default, shoppers, magic, beijing. ``make bench-peers`` makes the
 environment that scores. Every fit is a process of its own with one thread, and is written as soon as it is done; those
-that the file holds are not done again. Without FOLDER, only the tables and the picture are drawn.
+that the file holds are not done again. Without FOLDER, only the tables and the picture are drawn. Peers of
+`benchmarks.shelf` (``tabularargn``, ``arf``, ``sdv.gaussian_copula``, ``dpmm.mst:1``) are fits, too; seconds of those
+that run in an environment of their own are of fit and sample, and they are not fitted to halves.
 
 The protocol takes *train* as the real side, so that a copier wins. So beside every fit stand the share of its rows that
 are copies beyond twins, detection against *test* rows, and the AUC of the strongest of our attacks. Landmarks are CART
@@ -31,7 +33,7 @@ import evaluate
 import synth
 from benchmarks.evaluation import held_to, outcome
 from benchmarks.leaking_tables import cart
-from benchmarks.peer import ENVIRONMENTS, HERE, run_script
+from benchmarks.peer import ENVIRONMENTS, HERE, is_peer, run_peer, run_script
 from benchmarks.peers.evaluated import measured
 from benchmarks.published_chart import chart
 from benchmarks.published_tables import TABLES, PublishedSplit, read_split
@@ -40,13 +42,14 @@ from benchmarks.sides import Sides
 
 OTHERS = Path(__file__).with_suffix(".csv")
 PYTHON, SCRIPT = ENVIRONMENTS / "published" / "bin" / "python", HERE / "peers" / "with_published.py"
-FRESH, APART, CART = "fresh real rows", "columns on their own", "cart"
+LANDMARKS = FRESH, APART, CART = "fresh real rows", "columns on their own", "cart"
 FITS = ("trees", "arn", "latent_class", "latent_class:3", "latent_class:1")
 DELTA = 1e-6
 FIGURES = {
     "shape": "shapes (SDMetrics)", "trend": "trends (SDMetrics)", "lr": "detection, logistic regression",
     "xgb": "detection, XGBoost", "mle": "TSTR: AUC, of beijing RMSE (lower)", "wnmis": "wNMIS",
     "dcr": "share nearer to train than to test, halves", "seconds": "seconds: ours of a CPU, theirs of a GPU",
+    "peak_mib": "MiB at most, of a process",
     "copies": "copies beyond twins", "xgb of test": "detection against test rows, XGBoost",
     "attack": "the strongest attack, AUC",
 }  # fmt: skip
@@ -65,7 +68,7 @@ def main(arguments: Sequence[str]) -> None:
     for seed in range(options.seeds if options.folder else 0):
         for name in options.tables:
             results = content["tables"].setdefault(name, {})
-            for fit in (FRESH, APART, CART, *options.fits):
+            for fit in (*(LANDMARKS if seed == 0 else ()), *options.fits):
                 runs = results.setdefault(fit, {})
                 if str(seed) not in runs:
                     asked = [str(options.folder), "--tables", name, "--point", fit, str(seed)]
@@ -97,7 +100,9 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
     (name,), (fit, seed) = options.tables, (options.point[0], int(options.point[1]))
     split = read_split(options.folder, name)
     schema = synth.infer_schema(split.train, target=split.target)
-    synthetic, seconds = _made(split, fit, seed)
+    synthetic, cost = _made(split, fit, seed, options.limit_s)
+    if isinstance(synthetic, str):
+        return {"failure": synthetic}
     facts = {"columns": list(split.train), "numbers": split.numbers, "target": split.target, "seed": seed}
     facts |= {"is_regression": split.is_regression, "is_fresh": fit == FRESH}
     figures = _scores(split, synthetic, facts, options.limit_s)
@@ -109,32 +114,44 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
     ).candidates
     for key, estimate in (("copies", "privacy.copies.excess"), ("attack", "privacy.membership.auc")):
         figures[key] = getattr(candidate.find(estimate), "value", None)
+    figures |= {"seconds": cost.get("cpu_s", 0.0), "peak_mib": cost.get("peak_mib")}
+    if is_peer(fit):
+        return figures
     half = read_split(options.folder, name, halves=True)
-    return {**figures, "seconds": seconds, "dcr": _nearer(half, _made(half, fit, seed)[0])}
+    synthetic, _ = _made(half, fit, seed, options.limit_s)
+    assert not isinstance(synthetic, str)
+    return {**figures, "dcr": _nearer(half, synthetic)}
 
 
-def _made(split: PublishedSplit, fit: str, seed: int) -> tuple[pd.DataFrame, float]:
-    """As many rows as train, and the processor seconds of all that made them but sampling; or a landmark."""
+def _made(split: PublishedSplit, fit: str, seed: int, limit_s: float) -> tuple[pd.DataFrame | str, Mapping[str, float]]:
+    """As many rows as train, or why there are none, and the cost of all that made them but sampling; or a landmark."""
     rng, train = np.random.default_rng(seed), split.train
     if fit == FRESH:
-        return split.test, 0.0
+        return split.test, {}
     if fit == APART:
-        return pd.DataFrame({name: rng.permutation(train[name].to_numpy()) for name in train}), 0.0
+        return pd.DataFrame({name: rng.permutation(train[name].to_numpy()) for name in train}), {}
     rows: list[Any] = []
     if fit == CART:
         cost = measured(lambda: rows.append(cart(Sides(train, train.head(0), train), rng)))
-        return rows[0], cost["cpu_s"]
-    cost = measured(lambda: rows.append(_model(split, fit, seed)))
-    return rows[0].sample(len(train), seed=seed), cost["cpu_s"]
-
-
-def _model(split: PublishedSplit, fit: str, seed: int) -> Any:
+        return rows[0], cost
     name, _, epsilon = fit.partition(":")
-    schema = synth.infer_schema(split.train, target=split.target)
+    schema = synth.infer_schema(train, target=split.target)
     privacy: dict[str, Any] = {"epsilon": float(epsilon), "delta": DELTA} if epsilon else {}
     if epsilon:
-        schema = synth.declare_schema(schema, n_units=len(split.train), dataset="published")
-    return synth.fit(split.train, schema, name, seed=seed, **privacy)
+        schema = synth.declare_schema(schema, n_units=len(train), dataset="published")
+    if is_peer(fit):
+        run = run_peer(name, train, schema, privacy, seed, limit_s)
+        if run.synthetic is None:
+            return str(run.failure), {}
+        whole = [each for each in split.categories if train[each].dtype.kind == "i"]
+        return run.synthetic.assign(**{each: _whole(run.synthetic[each]) for each in whole}), run.facts
+    cost = measured(lambda: rows.append(synth.fit(train, schema, name, seed=seed, **privacy)))
+    return rows[0].sample(len(train), seed=seed), cost
+
+
+def _whole(codes: pd.Series) -> pd.Series:
+    """Categories that are whole numbers, which another library may give back as 1.0."""
+    return pd.to_numeric(codes, errors="coerce").round().astype("Int64")
 
 
 def _scores(split: PublishedSplit, synthetic: pd.DataFrame, facts: Mapping[str, Any], limit_s: float) -> dict[str, Any]:

@@ -35,7 +35,7 @@ import synth
 from benchmarks.evaluation import outcome
 from benchmarks.leaking_tables import cart
 from benchmarks.looks import looks
-from benchmarks.peer import PEERS, TABLE_PEERS, PeerRun, run_peer
+from benchmarks.peer import PEERS, PeerRun, is_peer, run_peer
 from benchmarks.peers.evaluated import measured
 from benchmarks.private import limited
 from benchmarks.runs import NOT_INSTALLED, about, keep, read_kept
@@ -129,7 +129,7 @@ def _apart(path: Path, fit: str, seed: int, options: argparse.Namespace) -> dict
     for name in ("rows", "epochs"):
         asked += [f"--{name}", str(vars(options)[name])] if vars(options)[name] else []
     # A peer is stopped by its own parent: else it would go on when that is killed.
-    return outcome("benchmarks.shelf", *asked, limit_s=None if _is_peer(fit) else options.limit_s)
+    return outcome("benchmarks.shelf", *asked, limit_s=None if is_peer(fit) else options.limit_s)
 
 
 def _said(run: Mapping[str, Any]) -> str:
@@ -174,15 +174,11 @@ def _point(options: argparse.Namespace) -> dict[str, Any]:
     return {**figures, **({"pictures": pictures(train[names], synthetic[names])} if seed == 0 else {})}
 
 
-def _is_peer(fit: str) -> bool:
-    return fit.partition(":")[0] in (*PEERS, *TABLE_PEERS)
-
-
 def _measured(
     fit: str, sides: tuple[pd.DataFrame, pd.DataFrame], schema: Schema, seed: int, options: argparse.Namespace
 ) -> tuple[PeerRun, Mapping[str, float]]:
     """Synthetic rows made from train, and their cost, which a peer measures itself."""
-    if _is_peer(fit):
+    if is_peer(fit):
         name, _, epsilon = fit.partition(":")
         run = run_peer(name, sides[0], schema, _privacy(epsilon, schema), seed, options.limit_s)
         return run, run.facts

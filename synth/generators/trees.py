@@ -226,7 +226,7 @@ class Trees(AutoregressiveGenerator):
     smallest_leaf: int = Field(
         default=LEAST_UNITS, ge=1, le=10_000, description="Units of a leaf; below 20, members are found."
     )
-    caution: float = Field(default=3.0, ge=0, le=1000, description="Least gain of a split, in variances by chance.")
+    caution: float = Field(default=4.0, ge=0, le=1000, description="Least gain of a split, in variances by chance.")
     rounds: int = Field(default=160, ge=1, le=10_000, description="Trees of a booster on 20,000 rows, at most.")
     n_threads: int = Field(default=1, ge=1, le=1024, description="Columns learned at a time.")
 

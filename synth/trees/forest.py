@@ -122,12 +122,14 @@ def _binned(rows: Features) -> tuple[NDArray[np.uint8], list[Array]]:
 class Growth:
     """Parameters by which trees are grown.
     `caution`: what a split of a booster gains at least, in variances of the response by chance: less is noise.
+    `refits`: steps of every leaf after the last tree has grown.
     """
 
     rounds: int = 160
     smallest_leaf: int = 20
     rows_a_unit: float = 1.0
-    caution: float = 3.0
+    caution: float = 4.0
+    refits: int = 1
 
     @property
     def leaf_rows(self) -> int:
@@ -171,7 +173,28 @@ class Growth:
             is_leaf = nodes["is_leaf"].astype(bool)
             children = [np.where(is_leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right")]
             trees.append((nodes["feature_idx"], nodes["num_threshold"], *children, nodes["value"]))
-        return Forest.of([([0], [0.0], [-1], [-1], [start]), *trees], rows.shape[1])
+        forest = Forest.of([([0], [0.0], [-1], [-1], [start]), *trees], rows.shape[1])
+        return self._refitted(forest, rows, response, is_binary)
+
+    def _refitted(self, forest: Forest, rows: Features, response: Array, is_binary: bool) -> Forest:
+        """Each leaf steps on by what the others leave, tree after tree, and again.
+
+        Boosting ends where no split stands out from noise. What its steps have left of the relations until then is a
+        bias of all splits in one direction.
+
+        Source: Friedman and Stuetzle 1981 (backfitting).
+        """
+        total, ends = forest.total(rows), np.cumsum(forest.sizes)[:-1]
+        nodes = forest.nodes.copy()
+        for (tree, _), part in self.refits * list(zip(forest._followed, np.split(nodes, ends), strict=True)):
+            leaf = tree.apply(rows)
+            fitted = expit(total) if is_binary else total
+            variances = fitted * (1 - fitted) if is_binary else None
+            left, weight = (np.bincount(leaf, each, minlength=len(part)) for each in (response - fitted, variances))
+            step = RATE * left / (weight + L2)
+            part[:, 4] += step
+            total += step[leaf]
+        return Forest(forest.sizes, nodes, forest.n_features)
 
     def cart(self, rows: Features, response: Array, weights: Array, seed: int) -> Forest:
         """One regression tree (CART), whose leaves have no values; `weights`: at most one for all rows of a unit."""

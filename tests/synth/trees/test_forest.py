@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
 
-from synth.trees.forest import L2, N_BINS, RATE, REFINED, SIGNIFICANT, Forest, Growth
+from synth.trees.forest import L2, N_BINS, RATE, REFINED, SIGNIFICANT, Forest, Growth, Objective
 
 ROUNDS, LEAF = 15, 20
 
@@ -44,7 +44,7 @@ def test_totals_are_those_of_scikit_learn(is_binary: bool) -> None:
     ).fit(features, target)  # fmt: skip
     objective: Any = "binary" if is_binary else "regression"
     # Rounds go by the root of the rows.
-    growth = Growth(round(ROUNDS * np.sqrt(20_000 / len(features))), LEAF, caution=0.0)
+    growth = Growth(round(ROUNDS * np.sqrt(20_000 / len(features))), LEAF, caution=0.0, refits=0)
     forest = growth.boosted(features, target.astype(np.float64), objective)
     expected = model.decision_function(new) if is_binary else model.predict(new)
     np.testing.assert_allclose(forest.total(new), expected, rtol=0, atol=1e-9)
@@ -97,6 +97,20 @@ def test_boosting_ends_where_what_is_left_is_noise() -> None:
     assert (len(sizes[0]), len(sizes[1])) == (41, 1)
     rising = Growth(80, LEAF, caution=10.0).boosted(features, features[:, 0] + noise, "regression").total(features)
     assert np.corrcoef(rising, features[:, 0])[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("objective", ["binary", "regression"])
+def test_a_relation_that_boosting_leaves_too_weak_is_followed_to_its_end(objective: Objective) -> None:
+    rng = np.random.default_rng(3)
+    features, fresh = rng.random((2, 20_000, 4)).astype(np.float32)
+    signals = [2 * each[:, 0] + np.sin(5 * each[:, 1]) for each in (features, fresh)]
+    noisy = signals[0] + rng.logistic(size=20_000)
+    response = (noisy > 1.2 if objective == "binary" else noisy).astype(np.float64)
+    slopes = []
+    for refits in (0, 1):
+        total = Growth(40, LEAF, caution=30.0, refits=refits).boosted(features, response, objective).total(fresh)
+        slopes.append(np.cov(signals[1], total)[0, 1] / total.var())
+    assert slopes[0] > 1.07 and abs(slopes[1] - 1) < 0.05  # 1 neither says too little nor too much
 
 
 # The first tree of a booster is its start, one leaf; the root of the second is node 1.
