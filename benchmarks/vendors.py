@@ -1,16 +1,21 @@
-"""Six deliveries of one table, of which it is known how a comparison has to rank them.
+"""Six deliveries of one table, of which it is known how a comparison has to rank them; and those of real vendors.
 
 ``python -m benchmarks.vendors TABLE --target NAME``, where TABLE is a CSV file. A seed deals its rows to train, holdout
 and three fresh samples. The six are fresh rows; fresh rows in odd forms (columns in another order, blanks around texts,
 commas between thousands, words for missing); `trees`; `mst` at epsilon 1; fresh rows whose columns are shuffled; fresh
 rows 2% of which are training rows. They are ranked rightly where the copies are disqualified, fresh rows in either form
 come first, `trees` is behind nobody but these, and shuffled columns are behind all or barred.
+
+``python -m benchmarks.vendors FOLDER --target NAME``, where FOLDER holds train, holdout and vendors' tables: they
+are compared as a buyer would, the schema inferred from train, with our `trees`, `latent_class` at epsilon 1, and the
+`trees` 2% of whose rows are training rows. A cell has a number for each seed, which deals no split but draws the rows.
 """
 
 import argparse
 import os
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -27,7 +32,7 @@ from evaluate.sampling import shuffle_columns
 from synth.progress import quiet
 from synth.schema import Schema
 from synth.schema_file import write_schema
-from understudy.vendors.comparison import compare
+from understudy.vendors.comparison import VendorComparison, compare
 from understudy.vendors.submission import Asked
 
 FRESH, ODD, TREES, MST, SHUFFLED, COPIES = "fresh", "odd", "trees", "mst", "shuffled", "copies"
@@ -37,11 +42,14 @@ VENDORS = (FRESH, ODD, TREES, MST, SHUFFLED, COPIES)
 def main(arguments: Sequence[str]) -> None:
     """Print a line for each seed."""
     parser = argparse.ArgumentParser("python -m benchmarks.vendors", description=__doc__)
-    parser.add_argument("table", type=Path, help="CSV file")
+    parser.add_argument("table", type=Path, help="CSV file, or a folder of deliveries")
     parser.add_argument("--target", required=True, help="column that models predict")
     parser.add_argument("--rows", type=int, default=5_000, help="of each side and sample at most")
     parser.add_argument("--seeds", type=int, default=5, help="splits")
     options = parser.parse_args(arguments)
+    if options.table.is_dir():
+        print_delivered(options.table, options.target, options.rows, options.seeds)
+        return
     table = pd.read_csv(options.table, keep_default_na=False, na_values=[""], low_memory=False)
     schema = synth.declare_schema(
         synth.infer_schema(table, target=options.target), n_units=len(table), dataset="vendors"
@@ -77,6 +85,51 @@ def ranked(table: pd.DataFrame, schema: Schema, n: int, seed: int, folder: Path)
     sides = folder / "train.csv", folder / "holdout.csv", folder / "schema.toml"
     asked = Asked(*sides, tuple(folder / f"{name}.csv" for name in VENDORS), options=options)
     return compare(asked, quiet).ranking
+
+
+OURS: Mapping[str, Mapping[str, float]] = {TREES: {}, "latent_class": {"epsilon": 1.0}}
+SHOWN = (
+    "pairs.dependence.floor_share", "utility.tstr.boosting", "privacy.copies", "privacy.copies.people",
+    "privacy.membership.auc",
+)  # fmt: skip
+
+
+def print_delivered(folder: Path, target: str, rows: int, seeds: int) -> None:
+    """Print what is wrong with the real rows, and a line for each vendor."""
+    lines = defaultdict[str, list[list[str]]](list)
+    for seed in range(seeds):
+        with tempfile.TemporaryDirectory() as ours:
+            comparison = compare_delivered(folder, target, rows, seed, Path(ours))
+        places, order = shown(comparison.ranking), comparison.ranking.order.order
+        letters = {rank.name: rank.letters for rank in order}
+        measured = {candidate.name: candidate for candidate in comparison.evaluation.candidates}
+        for vendor in comparison.ranking.vendors:
+            numbers = [getattr(measured[vendor.name].find(name), "value", np.nan) for name in SHOWN]
+            cells = [places[vendor.name], letters.get(vendor.name, ""), *(f"{number:.3f}" for number in numbers)]
+            lines[vendor.name].append([*cells, vendor.reason])
+    print("\n".join(comparison.evaluation.real.warnings))
+    print(f"\n| vendor | place | group | {' | '.join(SHOWN)} | reason |\n| --- |{' --- |' * (len(SHOWN) + 3)}")
+    for name, of_seeds in lines.items():
+        print(f"| {name} | {' | '.join(', '.join(cells) for cells in zip(*of_seeds, strict=True))} |")
+
+
+def compare_delivered(folder: Path, target: str, rows: int | None, seed: int, ours: Path) -> VendorComparison:
+    """The comparison of what vendors delivered, and of our tables, which go to a folder of their own."""
+    os.environ["UNDERSTUDY_KEY_FILE"] = str(ours / "fingerprint.key")
+    files = [path for path in sorted(folder.iterdir()) if path.name.endswith((".csv", ".csv.gz", ".parquet"))]
+    sides = {path.name.partition(".")[0]: path for path in files}
+    train_file, holdout_file = sides.pop("train"), sides.pop("holdout")
+    train = pd.read_csv(train_file, keep_default_na=False, na_values=[""])
+    schema = synth.infer_schema(train, target=target)
+    write_schema(schema, ours / "schema.toml")
+    declared = synth.declare_schema(schema, n_units=len(train), dataset="vendors")
+    tables = {n: synth.fit(train, declared, n, seed=seed, **OURS[n]).sample(len(train), seed=seed) for n in OURS}
+    tables[COPIES] = pd.concat([tables[TREES], train.sample(frac=0.02, random_state=seed)])[-len(train) :]
+    for name, table in tables.items():
+        table.to_csv(ours / f"{name}.csv", index=False)
+    delivered = (*sides.values(), *(ours / f"{name}.csv" for name in tables))
+    options = EvaluationOptions(seed=seed, measures=tuple(ruled_measures()))
+    return compare(Asked(train_file, holdout_file, ours / "schema.toml", delivered, rows=rows, options=options), quiet)
 
 
 def odd(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:

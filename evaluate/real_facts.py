@@ -34,6 +34,11 @@ NONE_HELD_OUT = (
     "to a part of the rows, as `understudy split` makes it, and evaluate with the rest as the holdout."
 )
 
+SHARED_MEANS = (
+    "Copies of these rows pass for chance, and attacks take these people for outsiders, so that both look weaker than "
+    "they are: a FAIL of a rule that rests on the holdout stands, a PASS becomes INCONCLUSIVE."
+)
+
 _CLOSED = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
@@ -176,4 +181,7 @@ class RealFacts(Record):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences for a first screen: nothing was held out, or what was is of another population. *Sensitive*."""
-        return (NONE_HELD_OUT,) if self.holdout_rows == 0 else self.shift.warnings
+        if not self.shift.shares_rows:
+            return (NONE_HELD_OUT,) if self.holdout_rows == 0 else self.shift.warnings
+        shared = f"Of its {self.holdout_rows:,} rows {self.duplicates_across:,} stand in train, word for word."
+        return (f"{self.shift.sentence} {shared} {SHARED_MEANS}",)
