@@ -7,8 +7,8 @@ rows 2% of which are training rows. They are ranked rightly where the copies are
 come first, `trees` is behind nobody but these, and shuffled columns are behind all or barred.
 
 ``python -m benchmarks.vendors FOLDER --target NAME``, where FOLDER holds train, holdout and vendors' tables: they
-are compared as a buyer would, the schema inferred from train, with our `trees`, `latent_class` at epsilon 1, and the
-`trees` 2% of whose rows are training rows. A cell has a number for each seed, which deals no split but draws the rows.
+are compared as a buyer would, the schema inferred from train, with the same rounded to whole numbers, our `trees` and
+`latent_class` at epsilon 1, and `trees` 2% of whose rows are training rows. A cell has a number for each seed.
 """
 
 import argparse
@@ -28,7 +28,9 @@ from benchmarks.sides import Sides
 from benchmarks.verdicts import ruled_measures
 from evaluate.comparison import VendorRanking
 from evaluate.options import EvaluationOptions
+from evaluate.ranking import FIGURES
 from evaluate.sampling import shuffle_columns
+from evaluate.text import number
 from synth.progress import quiet
 from synth.schema import Schema
 from synth.schema_file import write_schema
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.table.is_dir():
         print_delivered(options.table, options.target, options.rows, options.seeds)
         return
-    table = pd.read_csv(options.table, keep_default_na=False, na_values=[""], low_memory=False)
+    table = read(options.table)
     schema = synth.declare_schema(
         synth.infer_schema(table, target=options.target), n_units=len(table), dataset="vendors"
     )
@@ -61,6 +63,12 @@ def main(arguments: Sequence[str]) -> None:
         places = shown(ranking)
         cells = " | ".join(str(places[name]) for name in VENDORS)
         print(f"| {seed} | {cells} | {'yes' if is_right(ranking) else 'no'} |", flush=True)
+
+
+def read(path: Path) -> pd.DataFrame:
+    if path.suffix == ".parquet":
+        return pd.read_parquet(path)
+    return pd.read_csv(path, keep_default_na=False, na_values=[""], low_memory=False)
 
 
 def ranked(table: pd.DataFrame, schema: Schema, n: int, seed: int, folder: Path) -> VendorRanking:
@@ -88,10 +96,9 @@ def ranked(table: pd.DataFrame, schema: Schema, n: int, seed: int, folder: Path)
 
 
 OURS: Mapping[str, Mapping[str, float]] = {TREES: {}, "latent_class": {"epsilon": 1.0}}
-SHOWN = (
-    "pairs.dependence.floor_share", "utility.tstr.boosting", "privacy.copies", "privacy.copies.people",
-    "privacy.membership.auc",
-)  # fmt: skip
+MEASURED = ("validity", "fidelity.columns", "fidelity.pairs", "privacy.copies")
+PEOPLE = "privacy.copies.people"
+HEADINGS = ("vendor", "place", "group", *FIGURES, PEOPLE, "reason")
 
 
 def print_delivered(folder: Path, target: str, rows: int, seeds: int) -> None:
@@ -100,35 +107,38 @@ def print_delivered(folder: Path, target: str, rows: int, seeds: int) -> None:
     for seed in range(seeds):
         with tempfile.TemporaryDirectory() as ours:
             comparison = compare_delivered(folder, target, rows, seed, Path(ours))
-        places, order = shown(comparison.ranking), comparison.ranking.order.order
-        letters = {rank.name: rank.letters for rank in order}
-        measured = {candidate.name: candidate for candidate in comparison.evaluation.candidates}
-        for vendor in comparison.ranking.vendors:
-            numbers = [getattr(measured[vendor.name].find(name), "value", np.nan) for name in SHOWN]
-            cells = [places[vendor.name], letters.get(vendor.name, ""), *(f"{number:.3f}" for number in numbers)]
-            lines[vendor.name].append([*cells, vendor.reason])
+        ranking, people = comparison.ranking, {c.name: c.find(PEOPLE) for c in comparison.evaluation.candidates}
+        letters = {rank.name: rank.letters for rank in ranking.order.order}
+        values = [figure.values for figure in ranking.order.figures]  # noqa: PD011 - a mapping
+        for vendor in ranking.vendors:
+            numbers = [*(each.get(vendor.name) for each in values), getattr(people.get(vendor.name), "value", None)]
+            cells = [shown(ranking)[vendor.name], letters.get(vendor.name, ""), *map(number, numbers), vendor.reason]
+            lines[vendor.name].append(cells)
     print("\n".join(comparison.evaluation.real.warnings))
-    print(f"\n| vendor | place | group | {' | '.join(SHOWN)} | reason |\n| --- |{' --- |' * (len(SHOWN) + 3)}")
+    print(f"\n| {' | '.join(HEADINGS)} |\n|{' --- |' * len(HEADINGS)}")
     for name, of_seeds in lines.items():
         print(f"| {name} | {' | '.join(', '.join(cells) for cells in zip(*of_seeds, strict=True))} |")
 
 
 def compare_delivered(folder: Path, target: str, rows: int | None, seed: int, ours: Path) -> VendorComparison:
-    """The comparison of what vendors delivered, and of our tables, which go to a folder of their own."""
+    """The comparison of what vendors delivered, and of ours and rounded tables, which go to a folder of their own."""
     os.environ["UNDERSTUDY_KEY_FILE"] = str(ours / "fingerprint.key")
     files = [path for path in sorted(folder.iterdir()) if path.name.endswith((".csv", ".csv.gz", ".parquet"))]
     sides = {path.name.partition(".")[0]: path for path in files}
     train_file, holdout_file = sides.pop("train"), sides.pop("holdout")
-    train = pd.read_csv(train_file, keep_default_na=False, na_values=[""])
+    train = read(train_file)
     schema = synth.infer_schema(train, target=target)
     write_schema(schema, ours / "schema.toml")
     declared = synth.declare_schema(schema, n_units=len(train), dataset="vendors")
     tables = {n: synth.fit(train, declared, n, seed=seed, **OURS[n]).sample(len(train), seed=seed) for n in OURS}
     tables[COPIES] = pd.concat([tables[TREES], train.sample(frac=0.02, random_state=seed)])[-len(train) :]
+    for name, path in sides.items():
+        if not (rounded := read(path).round()).equals(read(path)):
+            tables[f"{name}_rounded"] = rounded
     for name, table in tables.items():
         table.to_csv(ours / f"{name}.csv", index=False)
     delivered = (*sides.values(), *(ours / f"{name}.csv" for name in tables))
-    options = EvaluationOptions(seed=seed, measures=tuple(ruled_measures()))
+    options = EvaluationOptions(seed=seed, measures=MEASURED)
     return compare(Asked(train_file, holdout_file, ours / "schema.toml", delivered, rows=rows, options=options), quiet)
 
 
