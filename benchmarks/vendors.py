@@ -18,6 +18,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -95,7 +96,7 @@ def ranked(table: pd.DataFrame, schema: Schema, n: int, seed: int, folder: Path)
     return compare(asked, quiet).ranking
 
 
-OURS: Mapping[str, Mapping[str, float]] = {TREES: {}, "latent_class": {"epsilon": 1.0}}
+OURS: Mapping[str, Mapping[str, Any]] = {TREES: {}, "latent_class": {"epsilon": 1.0}}
 MEASURED = ("validity", "fidelity.columns", "fidelity.pairs", "privacy.copies")
 PEOPLE = "privacy.copies.people"
 HEADINGS = ("vendor", "place", "group", *FIGURES, PEOPLE, "reason")
