@@ -8,7 +8,7 @@ come first, `trees` is behind nobody but these, and shuffled columns are behind 
 
 ``python -m benchmarks.vendors FOLDER --target NAME``, where FOLDER holds train, holdout and vendors' tables: they
 are compared as a buyer would, the schema inferred from train, with the same rounded to whole numbers, our `trees` and
-`latent_class` at epsilon 1, and `trees` 2% of whose rows are training rows. A cell has a number for each seed.
+`latent_class` at epsilon 1, and `trees` 5% of whose rows are training rows. A cell has a number for each seed.
 """
 
 import argparse
@@ -132,7 +132,7 @@ def compare_delivered(folder: Path, target: str, rows: int | None, seed: int, ou
     write_schema(schema, ours / "schema.toml")
     declared = synth.declare_schema(schema, n_units=len(train), dataset="vendors")
     tables = {n: synth.fit(train, declared, n, seed=seed, **OURS[n]).sample(len(train), seed=seed) for n in OURS}
-    tables[COPIES] = pd.concat([tables[TREES], train.sample(frac=0.02, random_state=seed)])[-len(train) :]
+    tables[COPIES] = pd.concat([tables[TREES], train.sample(frac=0.05, random_state=seed)])[-len(train) :]
     for name, path in sides.items():
         if not (rounded := read(path).round()).equals(read(path)):
             tables[f"{name}_rounded"] = rounded

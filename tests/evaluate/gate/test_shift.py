@@ -143,6 +143,11 @@ def test_a_holdout_that_was_cleared_of_twins_or_holds_training_rows_is_none() ->
     mixed = shift(alone[:1_000], pd.concat([alone[1_000:], alone[:100]]))
     assert mixed.twins == pytest.approx(100 / 1_100, abs=0.01)
     assert "Not all of the holdout is held out: 8.5% of its rows" in mixed.sentence
+    assert mixed.only_shares_rows
+    repeated = shift(alone[:1_000], pd.concat([alone[1_000:], alone[1_000:1_100]]))
+    assert repeated.repeats == pytest.approx(100 / 1_100, abs=0.01)
+    assert repeated.differs and "holdout's rows repeat another of its rows" in repeated.sentence
+    assert not shift(pd.concat([alone[:1_000], alone[:100]]), alone[1_000:]).repeats
 
 
 @pytest.mark.statistical
