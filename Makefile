@@ -79,7 +79,7 @@ bench: $(VENV)/.dev
 	@echo "Privacy beside anonymeter and mostlyai-qa: make bench-peers, then $(BIN)/python -m benchmarks.privacy adult.data --out privacy.json"
 	@echo "A table of twenty million rows made of Adult: $(BIN)/python -m benchmarks.large adult.data --out large.json"
 	@echo "Verdicts on honest, leaking and ruined tables made of yours: $(BIN)/python -m benchmarks.verdicts FOLDER --out verdicts.json"
-	@echo "Six deliveries of which the ranking is known, made of a table of yours: $(BIN)/python -m benchmarks.vendors TABLE --target NAME"
+	@echo "Six deliveries of which the ranking is known, made of a table of yours (of a folder: what vendors delivered): $(BIN)/python -m benchmarks.vendors TABLE --target NAME"
 	@echo "Measured bounds, with few rows and many: $(BIN)/python -m benchmarks.bounds --clamped insurance.csv:charges --out bounds.json"
 	@echo "Free text with secrets, with epsilon and without: $(BIN)/python -m benchmarks.texts --out texts.json"
 	@echo "Ours under a public benchmark's protocol: make bench-peers, then $(BIN)/python -m benchmarks.published FOLDER --out published.json"

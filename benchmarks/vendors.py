@@ -1,18 +1,24 @@
-"""Six deliveries of one table, of which it is known how a comparison has to rank them.
+"""Six deliveries of one table, of which it is known how a comparison has to rank them; and those of real vendors.
 
 ``python -m benchmarks.vendors TABLE --target NAME``, where TABLE is a CSV file. A seed deals its rows to train, holdout
 and three fresh samples. The six are fresh rows; fresh rows in odd forms (columns in another order, blanks around texts,
 commas between thousands, words for missing); `trees`; `mst` at epsilon 1; fresh rows whose columns are shuffled; fresh
 rows 2% of which are training rows. They are ranked rightly where the copies are disqualified, fresh rows in either form
 come first, `trees` is behind nobody but these, and shuffled columns are behind all or barred.
+
+``python -m benchmarks.vendors FOLDER --target NAME``, where FOLDER holds train, holdout and vendors' tables: they
+are compared as a buyer would, the schema inferred from train, with the same rounded to whole numbers, our `trees` and
+`latent_class` at epsilon 1, and `trees` 5% of whose rows are training rows. A cell has a number for each seed.
 """
 
 import argparse
 import os
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,11 +29,13 @@ from benchmarks.sides import Sides
 from benchmarks.verdicts import ruled_measures
 from evaluate.comparison import VendorRanking
 from evaluate.options import EvaluationOptions
+from evaluate.ranking import FIGURES
 from evaluate.sampling import shuffle_columns
+from evaluate.text import number
 from synth.progress import quiet
 from synth.schema import Schema
 from synth.schema_file import write_schema
-from understudy.vendors.comparison import compare
+from understudy.vendors.comparison import VendorComparison, compare
 from understudy.vendors.submission import Asked
 
 FRESH, ODD, TREES, MST, SHUFFLED, COPIES = "fresh", "odd", "trees", "mst", "shuffled", "copies"
@@ -37,12 +45,15 @@ VENDORS = (FRESH, ODD, TREES, MST, SHUFFLED, COPIES)
 def main(arguments: Sequence[str]) -> None:
     """Print a line for each seed."""
     parser = argparse.ArgumentParser("python -m benchmarks.vendors", description=__doc__)
-    parser.add_argument("table", type=Path, help="CSV file")
+    parser.add_argument("table", type=Path, help="CSV file, or a folder of deliveries")
     parser.add_argument("--target", required=True, help="column that models predict")
     parser.add_argument("--rows", type=int, default=5_000, help="of each side and sample at most")
     parser.add_argument("--seeds", type=int, default=5, help="splits")
     options = parser.parse_args(arguments)
-    table = pd.read_csv(options.table, keep_default_na=False, na_values=[""], low_memory=False)
+    if options.table.is_dir():
+        print_delivered(options.table, options.target, options.rows, options.seeds)
+        return
+    table = read(options.table)
     schema = synth.declare_schema(
         synth.infer_schema(table, target=options.target), n_units=len(table), dataset="vendors"
     )
@@ -53,6 +64,12 @@ def main(arguments: Sequence[str]) -> None:
         places = shown(ranking)
         cells = " | ".join(str(places[name]) for name in VENDORS)
         print(f"| {seed} | {cells} | {'yes' if is_right(ranking) else 'no'} |", flush=True)
+
+
+def read(path: Path) -> pd.DataFrame:
+    if path.suffix == ".parquet":
+        return pd.read_parquet(path)
+    return pd.read_csv(path, keep_default_na=False, na_values=[""], low_memory=False)
 
 
 def ranked(table: pd.DataFrame, schema: Schema, n: int, seed: int, folder: Path) -> VendorRanking:
@@ -77,6 +94,53 @@ def ranked(table: pd.DataFrame, schema: Schema, n: int, seed: int, folder: Path)
     sides = folder / "train.csv", folder / "holdout.csv", folder / "schema.toml"
     asked = Asked(*sides, tuple(folder / f"{name}.csv" for name in VENDORS), options=options)
     return compare(asked, quiet).ranking
+
+
+OURS: Mapping[str, Mapping[str, Any]] = {TREES: {}, "latent_class": {"epsilon": 1.0}}
+MEASURED = ("validity", "fidelity.columns", "fidelity.pairs", "privacy.copies")
+PEOPLE = "privacy.copies.people"
+HEADINGS = ("vendor", "place", "group", *FIGURES, PEOPLE, "reason")
+
+
+def print_delivered(folder: Path, target: str, rows: int, seeds: int) -> None:
+    """Print what is wrong with the real rows, and a line for each vendor."""
+    lines = defaultdict[str, list[list[str]]](list)
+    for seed in range(seeds):
+        with tempfile.TemporaryDirectory() as ours:
+            comparison = compare_delivered(folder, target, rows, seed, Path(ours))
+        ranking, people = comparison.ranking, {c.name: c.find(PEOPLE) for c in comparison.evaluation.candidates}
+        letters = {rank.name: rank.letters for rank in ranking.order.order}
+        values = [figure.values for figure in ranking.order.figures]  # noqa: PD011 - a mapping
+        for vendor in ranking.vendors:
+            numbers = [*(each.get(vendor.name) for each in values), getattr(people.get(vendor.name), "value", None)]
+            cells = [shown(ranking)[vendor.name], letters.get(vendor.name, ""), *map(number, numbers), vendor.reason]
+            lines[vendor.name].append(cells)
+    print("\n".join(comparison.evaluation.real.warnings))
+    print(f"\n| {' | '.join(HEADINGS)} |\n|{' --- |' * len(HEADINGS)}")
+    for name, of_seeds in lines.items():
+        print(f"| {name} | {' | '.join(', '.join(cells) for cells in zip(*of_seeds, strict=True))} |")
+
+
+def compare_delivered(folder: Path, target: str, rows: int | None, seed: int, ours: Path) -> VendorComparison:
+    """The comparison of what vendors delivered, and of ours and rounded tables, which go to a folder of their own."""
+    os.environ["UNDERSTUDY_KEY_FILE"] = str(ours / "fingerprint.key")
+    files = [path for path in sorted(folder.iterdir()) if path.name.endswith((".csv", ".csv.gz", ".parquet"))]
+    sides = {path.name.partition(".")[0]: path for path in files}
+    train_file, holdout_file = sides.pop("train"), sides.pop("holdout")
+    train = read(train_file)
+    schema = synth.infer_schema(train, target=target)
+    write_schema(schema, ours / "schema.toml")
+    declared = synth.declare_schema(schema, n_units=len(train), dataset="vendors")
+    tables = {n: synth.fit(train, declared, n, seed=seed, **OURS[n]).sample(len(train), seed=seed) for n in OURS}
+    tables[COPIES] = pd.concat([tables[TREES], train.sample(frac=0.05, random_state=seed)])[-len(train) :]
+    for name, path in sides.items():
+        if not (rounded := read(path).round()).equals(read(path)):
+            tables[f"{name}_rounded"] = rounded
+    for name, table in tables.items():
+        table.to_csv(ours / f"{name}.csv", index=False)
+    delivered = (*sides.values(), *(ours / f"{name}.csv" for name in tables))
+    options = EvaluationOptions(seed=seed, measures=MEASURED)
+    return compare(Asked(train_file, holdout_file, ours / "schema.toml", delivered, rows=rows, options=options), quiet)
 
 
 def odd(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:

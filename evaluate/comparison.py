@@ -59,6 +59,8 @@ class VendorResult(Record):
     """Rows of the file; `None` where it could not be read."""
     rows_compared: Count | None
     missing_columns: tuple[str, ...]
+    renamed_columns: tuple[str, ...]
+    """As the vendor spells them, where the schema spells them in another way."""
     extra_columns: tuple[str, ...]
     """Columns that the schema drops or does not know, the first of them."""
     n_extra_columns: Count

@@ -2,8 +2,8 @@
 
 All comparisons of pairs are one family (Holm), and groups are shown by letters (Piepho 2004). A table that breaks a
 rule on fidelity stands behind those that keep them all. Else a table is ahead of another where it is told better by
-some figure and worse by none; its place is one more than the number of tables ahead of it. On the frontier are tables
-that no other beats in both utility and privacy.
+some figure and worse by none; its place is one more than the number of tables ahead of it or of one of these. On the
+frontier are tables that no other beats in both utility and privacy.
 
 Fidelity is how much of the dependence between columns is lost or made up: most of a mean distance of pairs is margins,
 so that shuffled columns would stand ahead of a private table. Utility is the score of models on control rows. Every
@@ -213,9 +213,14 @@ def places(
         name: tuple(other for other in names if ahead.get(frozenset((name, other))) == other and other != name)
         for name in names
     }
-    order = sorted(names, key=lambda name: len(behind[name]))
+    # Being ahead is not transitive: by those ahead of it alone, a table could stand before one that it is behind.
+    through = {name: {*others} for name, others in behind.items()}
+    for _ in names:
+        through = {name: others.union(*(through[other] for other in others)) for name, others in through.items()}
+    n_ahead = {name: len(others - {name}) for name, others in through.items()}
+    order = sorted(names, key=n_ahead.__getitem__)
     shown = letters(order, [tuple(sorted(pair)) for pair in ahead])  # type: ignore[misc]
-    return [Rank(name, len(behind[name]) + 1, behind[name], shown[name]) for name in order]
+    return [Rank(name, n_ahead[name] + 1, behind[name], shown[name]) for name in order]
 
 
 def frontier(points: Sequence[tuple[str, float, float]]) -> tuple[str, ...]:
@@ -235,7 +240,7 @@ def frontier(points: Sequence[tuple[str, float, float]]) -> tuple[str, ...]:
 RULE = (
     "A table that breaks a rule on fidelity stands behind those that keep them all. Else a table is ahead of another "
     "where at least one figure tells it to be better and none tells it to be worse; figures are not weighed against "
-    "each other. Its place is one more than the number of tables ahead of it."
+    "each other. Its place is one more than the number of tables ahead of it or of one of these."
 )
 
 

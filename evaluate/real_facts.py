@@ -34,6 +34,13 @@ NONE_HELD_OUT = (
     "to a part of the rows, as `understudy split` makes it, and evaluate with the rest as the holdout."
 )
 
+SHARED_MEANS = (
+    "Copies of these rows pass for chance, and attacks take these people for outsiders: a PASS of a rule that rests on "
+    "the holdout becomes INCONCLUSIVE, and a FAIL"
+)
+
+REMEDY = "If no two people have equal rows, drop repeated rows, and split anew."
+
 _CLOSED = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
@@ -75,6 +82,8 @@ class Shift(BaseModel):
     """Pairs of equal rows, one on either side, beyond chance, as a share of the holdout's rows. It is 0 where the test
     does not reject, or where it does not matter. Content of three rows or more is not looked at.
     """
+    repeats: Share = 0.0
+    """Pairs of equal rows within the holdout beyond those within train, as a share of its rows; 0 as `twins` is."""
     entities: Share = 0.0
     """Share of the holdout's entities that stand in train, too."""
     untested: str = ""
@@ -105,7 +114,7 @@ class Shift(BaseModel):
     @property
     def _moved(self) -> bool:
         told_apart = self.p_value <= LEVEL / 2 and self.low > LEAST_AUC
-        return told_apart or bool(self.columns) or self.twins < 0
+        return told_apart or bool(self.columns) or self.twins < 0 or self.repeats > 0
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -135,15 +144,20 @@ class Shift(BaseModel):
         shared = f"Not all of the holdout is held out: {', and '.join(parts)}." if parts else ""
         if not self._moved:
             return shared
-        fewer = f"; fewer of the holdout's rows than by chance equal one training row, by {-self.twins:.1%} of them"
+        fewer = (
+            f"; fewer of the holdout's rows than by chance equal one training row, by {-self.twins:.1%} of them"
+            if self.twins < 0
+            else ""
+        )
+        if self.repeats > 0:
+            fewer += f"; {self.repeats:.1%} of the holdout's rows repeat another of its rows, beyond what train's do"
         named = ", ".join(f"{each.column!r} ({each.statistic} = {each.value:.3f})" for each in self.columns[:MAX_NAMED])
         n_more = len(self.columns) - MAX_NAMED
         more = f" and {n_more} more" if n_more > 0 else ""
         moved = (
             "Train and holdout are not samples of one population: a classifier of their rows has an AUC of "
             f"{self.auc:.3f} (95% interval {self.low:.3f} to {self.high:.3f}; 0.5 is a coin)"
-            f"{fewer if self.twins < 0 else ''}"
-            f"; {f'columns that differ: {named}{more}' if named else 'no column differs by itself'}."
+            f"{fewer}; {f'columns that differ: {named}{more}' if named else 'no column differs by itself'}."
         )
         return f"{moved} {shared}".strip()
 
@@ -176,4 +190,8 @@ class RealFacts(Record):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences for a first screen: nothing was held out, or what was is of another population. *Sensitive*."""
-        return (NONE_HELD_OUT,) if self.holdout_rows == 0 else self.shift.warnings
+        if not self.shift.shares_rows:
+            return (NONE_HELD_OUT,) if self.holdout_rows == 0 else self.shift.warnings
+        shared = f"Of its {self.holdout_rows:,} rows {self.duplicates_across:,} stand in train, word for word."
+        fails = "stands" if self.shift.only_shares_rows else "mostly, too"
+        return (f"{self.shift.sentence} {shared} {SHARED_MEANS} {fails}. {REMEDY}",)

@@ -17,7 +17,7 @@ from evaluate.metrics import SYNTHETIC, UNJUDGED, Metric
 from evaluate.result import Estimate
 from evaluate.sampling import CellFaults, repeated, units_of
 from evaluate.tables import MetricResult, Tables
-from evaluate.text import MOST_NAMED, listed
+from evaluate.text import MOST_NAMED, listed, percent
 from synth.constraints import Constraint, FixedCombinations, Formula, Inequality, Steps, Unique
 from synth.domain.relations import compares_days, exact_positions, on_one_line
 from synth.personal import form_of, ill_formed
@@ -29,6 +29,7 @@ from synth.table.decode import words
 from synth.table.rows import Rows, observe
 from synth.table.translating import in_words
 
+BROKEN = "Rules that are broken: "  # Begins a note
 SHOWN_ROWS = 100_000  # Rows that break a constraint, of which shapes are told, at most
 
 METRICS = (
@@ -77,7 +78,10 @@ def measure(tables: Tables) -> MetricResult:
     rows = tables.offered if tables.offered is not None else Rows.of(tables.synthetic, tables.declared)
     judged = _judged(rows, tables.declared, tables.schema, tables.ranks)
     of_rows, of_laws, of_columns = _landmarks(tables)
-    notes = [f"Columns that break a rule: {', '.join(map(repr, judged.rules))}."] if judged.rules else []
+    counts = {f"{name!r} {', and '.join(rules)}": judged.columns[name].n_broken for name, rules in judged.rules.items()}
+    counts |= {f"it is not so that {law.constraint}": law.tally.n_broken for law in judged.laws}
+    broken = [f"in {percent(n / len(rows))} of rows {what}" for what, n in Counter(counts).most_common(MOST) if n]
+    notes = [f"{BROKEN}{'; '.join(broken)}."] if broken else []
     other_form = "Cells in another form than the schema's, taken for what they mean:"
     if tables.translated:
         named = ", ".join(f"{name!r} ({in_words(counted)})" for name, counted in tables.translated.items())
@@ -245,7 +249,7 @@ def _rules(rows: Rows, schema: Schema, name: str, faults: CellFaults) -> list[st
     return rules
 
 
-MOST = 3  # Shapes of one constraint at most
+MOST = 3  # Broken rules, and shapes of one constraint, at most
 _LONGEST = 24
 _UNITS = ((86_400_000_000, "days"), (3_600_000_000, "hours"), (60_000_000, "minutes"), (1_000_000, "seconds"))
 

@@ -58,11 +58,11 @@ def shift_of(real: Real) -> Shift:
         units = RowHashes.of([train], schema), RowHashes.of([holdout], schema)
         known = np.unique(held_out[held_out != ABSENT])
         shared = float(np.isin(known, trained).mean()) if len(known) else 0.0
-    columns, twins = _apart(train, holdout, counted(units[0].keys, units[1].keys, _strata(*units)), schema)
+    columns, twins, repeats = _apart(train, holdout, counted(units[0].keys, units[1].keys, _strata(*units)), schema)
     return Shift(
         n_train=len(train), n_holdout=len(holdout), auc=auc, low=max(0.0, auc - half), high=min(1.0, auc + half),
         p_value=p_value, detectable=min(1.0, least + float(special.ndtri(POWER)) * error), columns=columns, twins=twins,
-        entities=shared,
+        repeats=repeats, entities=shared,
     )  # fmt: skip
 
 
@@ -96,19 +96,40 @@ def _told_apart(train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema) -> t
 
 def _apart(
     train: pd.DataFrame, holdout: pd.DataFrame, counts: np.ndarray, schema: Schema
-) -> tuple[list[ShiftedColumn], float]:
-    """The columns that differ by as much as matters, the furthest first, and surplus twins as `Shift.twins`."""
+) -> tuple[list[ShiftedColumn], float, float]:
+    """The columns that differ by as much as matters, the furthest first; `Shift.twins`, and `Shift.repeats`."""
     names = sorted(schema.learned)
     compared = [(name, test) for name in names for test in _compared(train[name], holdout[name], schema.columns[name])]
-    surplus, by_chance = _twins(counts)
-    *p_values, of_twins = holm([*(test.p_value for _, test in compared), by_chance])
+    pairs = _twins(counts), _repeats(counts)
+    *p_values, of_twins, of_repeats = holm([*(test.p_value for _, test in compared), *(chance for _, chance in pairs)])
     moved: dict[str, ShiftedColumn] = {}
     for (name, test), p_value in zip(compared, p_values, strict=True):
         if p_value <= LEVEL / 2 and test.value >= LEAST_EFFECT:  # the first test of a column that says so names it
             column = ShiftedColumn(column=name, statistic=test.statistic, value=test.value, p_value=p_value)
             moved.setdefault(name, column)
     shifted = sorted(moved.values(), key=lambda column: -column.value)
-    return shifted, surplus if of_twins <= LEVEL / 2 and abs(surplus) >= LEAST_TWINS else 0.0
+    twins, repeats = (
+        surplus if chance <= LEVEL / 2 and abs(surplus) >= LEAST_TWINS else 0.0
+        for (surplus, _), chance in zip(pairs, (of_twins, of_repeats), strict=True)
+    )
+    return shifted, twins, max(repeats, 0.0)
+
+
+def _repeats(counts: np.ndarray) -> tuple[float, float]:
+    """Pairs of equal rows within the holdout beyond what those within train make likely, as a share of its rows, and
+    their p-value. `counts`: *Sensitive*. As `counted` gives them. Such rows are fewer people than they seem, and weigh
+    less in a count of rare ones: a table that copied nobody looks nearer to train.
+    """
+    stratum, train, holdout = counts.T
+    codes = np.unique(stratum, return_inverse=True)[1]
+    n_kept, n_held = (np.bincount(codes, weights=side) for side in (train, holdout))
+    ways = n_held * (n_held - 1)
+    chances = ways / np.maximum(ways + n_kept * (n_kept - 1), 1)
+    telling = (train + holdout == 2) & (train != holdout) & (chances[codes] > 0) & (chances[codes] < 1)
+    if not telling.any():
+        return 0.0, 1.0
+    n_pairs, n_within, chance = int(telling.sum()), int((holdout[telling] == 2).sum()), chances[codes[telling]].mean()
+    return float((n_within - n_pairs * chance) / (1 - chance) / n_held.sum()), _binomial(n_within, n_pairs, chance)
 
 
 def _twins(counts: np.ndarray) -> tuple[float, float]:

@@ -116,6 +116,13 @@ def test_a_table_is_ahead_only_where_no_figure_speaks_against_it() -> None:
     assert [(each.name, each.place) for each in clear] == [("y", 1), ("x", 2)]
 
 
+@given(st.sets(st.sampled_from([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])))
+def test_no_table_stands_before_one_that_it_is_behind(ahead: set[tuple[int, int]]) -> None:
+    pairs = [(str(first), str(second)) for first, second in ahead]
+    result = {each.name: each for each in places(list("3210"), told(*((*pair, pair[0]) for pair in pairs)))}
+    assert all(result[other].place < each.place for each in result.values() for other in each.behind)
+
+
 def test_a_table_that_breaks_a_rule_on_fidelity_stands_behind_those_that_keep_them_all() -> None:
     keeps = {"kept": True, "broken": False, "open": None}
     result = places(list(keeps), told(("kept", "broken", "broken"), ("broken", "open", "broken")), keeps)

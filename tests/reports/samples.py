@@ -63,8 +63,8 @@ def vendor(name: str, standing: str, **changes: Any) -> dict[str, Any]:
     }  # fmt: skip
     return {
         "name": name, "file": f"{name}.csv", "standing": standing, "reason": "", "rows_offered": 800,
-        "rows_compared": 800, "missing_columns": [], "extra_columns": [], "n_extra_columns": 0, "formula_cells": 0,
-        "claim": {}, "same_as": None,
+        "rows_compared": 800, "missing_columns": [], "renamed_columns": [], "extra_columns": [],
+        "n_extra_columns": 0, "formula_cells": 0, "claim": {}, "same_as": None,
         "evidence": [evidence] if standing == "disqualified" else [], "open": [], **changes,
     }  # fmt: skip
 

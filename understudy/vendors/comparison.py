@@ -39,6 +39,7 @@ from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.tables import Real, Tables
 from evaluate.text import MOST_NAMED, listed
+from evaluate.validity import BROKEN
 from reports.exports import write_csv
 from reports.sections.quality import given_away
 from synth.errors import SchemaError
@@ -343,8 +344,8 @@ def _vendor(
     """The result of one vendor, as far as its table could be read and measured."""
     result = VendorResult(
         name=name, file=shown_name(path), standing="not evaluated", reason=failure, claim=dict(claim),
-        rows_offered=None, rows_compared=None, missing_columns=(), extra_columns=(), n_extra_columns=0,
-        formula_cells=None, same_as=None, evidence=(), open=(),
+        rows_offered=None, rows_compared=None, missing_columns=(), renamed_columns=(), extra_columns=(),
+        n_extra_columns=0, formula_cells=None, same_as=None, evidence=(), open=(),
     )  # fmt: skip
     offered = offers.get(name)
     if offered is None:
@@ -352,6 +353,7 @@ def _vendor(
     result = replace(
         result, rows_offered=offered.n_rows, missing_columns=tuple(offered.lacking), formula_cells=offered.n_formulas,
         extra_columns=tuple(offered.extra[:MOST_NAMED]), n_extra_columns=len(offered.extra),
+        renamed_columns=tuple(offered.renamed),
     )  # fmt: skip
     if measured is None:
         return result
@@ -385,6 +387,8 @@ def _why(findings: list[Finding]) -> str:
             low, high = estimate.low, estimate.high
             ends = "" if low is None or high is None else f" [{low:.3g}, {high:.3g}]"
             reason += f" {estimate.value:.3g}{ends} against a limit of {rule.limit:g}{rule.second}"
+            if estimate.note.startswith(BROKEN):
+                reason += f" ({estimate.note.removeprefix(BROKEN).partition('. ')[0].rstrip('.')})"
         reasons.append(reason)
     return "; ".join(dict.fromkeys(reasons))
 
@@ -459,6 +463,8 @@ def sentences(comparison: VendorComparison) -> tuple[str, ...]:
                 f"{vendor.name} delivered {n:,} {'cell that a spreadsheet runs as a formula' if n == 1 else FORMULAS}; "
                 "open its file with none"
             )
+        if vendor.renamed_columns:
+            notes.append(f"{vendor.name} spells columns in another way: {listed(vendor.renamed_columns)}")
         if vendor.standing == "ranked" and vendor.open:
             notes.append(f"{vendor.name} is ranked, though more evidence is needed before anything is released")
         if vendor.claim:

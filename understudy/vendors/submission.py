@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -120,13 +120,30 @@ class DeliveredTable:
     extra: tuple[str, ...]
     schema: Schema
     n_formulas: int = 0
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, limits: SizeLimits) -> pd.DataFrame:
-        return read_digested(self.path, limits, self.sha256)[0]
+        return read_digested(self.path, limits, self.sha256)[0].rename(columns=self.renamed)
+
+
+def other_spellings(names: Iterable[Any], schema: Schema) -> dict[str, str]:
+    """By delivered name the lacking column that is meant: the same but for case, blanks, dots, dashes and underscores.
+
+    >>> schema = build_schema({"status": "declared", "columns": {"hours.per.week": {"kind": "boolean"}}})
+    >>> other_spellings(["Hours_per_week"], schema), other_spellings(["hours_per_week", "hours per week"], schema)
+    ({'Hours_per_week': 'hours.per.week'}, {})
+    """
+    spelled: dict[str, tuple[list[str], list[str]]] = {}
+    for name in sorted({str(name) for name in names} ^ {*schema.kept}):
+        key = re.sub(r"[\s._-]", "", name).casefold() or name
+        spelled.setdefault(key, ([], []))[name in schema.kept].append(name)
+    return {theirs[0]: ours[0] for theirs, ours in spelled.values() if len(theirs) == len(ours) == 1}
 
 
 def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> DeliveredTable:
     frame, sha256 = read_digested(path, limits)
+    renamed = other_spellings(frame.columns, schema)
+    frame = frame.rename(columns=renamed)
     lacking = tuple(column for column in schema.kept if column not in frame.columns)
     extra = tuple(str(column) for column in frame.columns if column not in schema.kept)
     if not set(schema.learned) - set(lacking):
@@ -138,7 +155,7 @@ def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> Delive
     content = hashlib.sha256(np.sort(row_keys(rows, sorted(part.kept))).astype("<u8").tobytes())
     content.update("\0".join(sorted(part.kept)).encode("utf-8", "surrogatepass"))
     return DeliveredTable(
-        name, path, sha256, content.hexdigest(), len(frame), lacking, extra, part, formulas(frame, schema)
+        name, path, sha256, content.hexdigest(), len(frame), lacking, extra, part, formulas(frame, schema), renamed
     )  # fmt: skip
 
 

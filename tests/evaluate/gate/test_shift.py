@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import special, stats
 
-from evaluate.fidelity.two_samples import _chi_square, _twins, counted, shift_of
+from evaluate.fidelity.two_samples import _chi_square, _repeats, _twins, counted, shift_of
 from evaluate.gate.decision import finding_of
 from evaluate.gate.policy import Policy, Rule, load_policy, shipped
 from evaluate.gate.verdict import judge_candidate, rests_on_holdout
@@ -143,6 +143,11 @@ def test_a_holdout_that_was_cleared_of_twins_or_holds_training_rows_is_none() ->
     mixed = shift(alone[:1_000], pd.concat([alone[1_000:], alone[:100]]))
     assert mixed.twins == pytest.approx(100 / 1_100, abs=0.01)
     assert "Not all of the holdout is held out: 8.5% of its rows" in mixed.sentence
+    assert mixed.only_shares_rows
+    repeated = shift(alone[:1_000], pd.concat([alone[1_000:], alone[1_000:1_100]]))
+    assert repeated.repeats == pytest.approx(100 / 1_100, abs=0.01)
+    assert repeated.differs and "holdout's rows repeat another of its rows" in repeated.sentence
+    assert not shift(pd.concat([alone[:1_000], alone[:100]]), alone[1_000:]).repeats
 
 
 @pytest.mark.statistical
@@ -151,16 +156,19 @@ def test_a_holdout_that_was_cleared_of_twins_or_holds_training_rows_is_none() ->
 def test_chances_of_twins_hold_in_strata_of_any_size_and_a_cleared_holdout_is_seen(size: int, stratified: bool) -> None:
     rng = np.random.default_rng(8)
     strata = np.repeat(np.arange(1_200 // size), size)
-    p_values, cleared = [], []
+    p_values, repeats, cleared = [], [], []
     for _ in range(400):
         keys = strata * 10_000 + rng.integers(0, 2 * size, 1_200)
         tickets = rng.random((1_200 // size, size) if stratified else (1, 1_200))
         covered = (tickets.argsort(axis=1).argsort(axis=1) < 0.4 * tickets.shape[1]).ravel()
-        p_values.append(_twins(counted(keys[~covered], keys[covered], np.r_[strata[~covered], strata[covered]]))[1])
+        sides = counted(keys[~covered], keys[covered], np.r_[strata[~covered], strata[covered]])
+        p_values.append(_twins(sides)[1])
+        repeats.append(_repeats(sides)[1])
         less = covered & ~np.isin(keys, keys[~covered])
         cleared.append(_twins(counted(keys[~covered], keys[less], np.r_[strata[~covered], strata[less]]))[1])
     for share in (0.01, 0.05):
-        assert np.mean(np.array(p_values) <= share) <= share + 3.3 * np.sqrt(share * (1 - share) / 400)
+        for chances in (p_values, repeats):
+            assert np.mean(np.array(chances) <= share) <= share + 3.3 * np.sqrt(share * (1 - share) / 400)
     assert np.mean(np.array(cleared) <= LEVEL / 2) > 0.99
 
 
