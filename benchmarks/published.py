@@ -230,11 +230,28 @@ def _drawn(everyone: Everyone) -> Iterator[str]:
             cells = [tables.get(table, {}).get(figure, (math.nan, 0.0))[0] for table in TABLES]
             if not all(map(math.isnan, cells)):
                 yield f"| {method} | {' | '.join('' if math.isnan(cell) else f'{cell:.4g}' for cell in cells)} |"
+    yield f"\n| `trees`, and the best of those who published | {' | '.join(TABLES)} |"
+    yield f"| --- |{' ---: |' * len(TABLES)}"
+    for figure in RANKED if FITS[0] in everyone else ():
+        yield f"| {FIGURES[figure]} | {' | '.join(_beside(everyone, table, figure) for table in TABLES)} |"
     for fit in FITS:
         ranks = [_rank(everyone, fit, table, figure) for table in TABLES for figure in RANKED]
         known = [rank for rank in ranks if rank is not None]
         if known:
             yield f"\n{fit}: first or level in {sum(known)} of {len(known)} cells ({', '.join(RANKED)})"
+
+
+def _beside(everyone: Everyone, table: str, figure: str) -> str:
+    """Ours, and the best of those who published."""
+    rivals = {name: everyone[name].get(table, {}).get(figure, (math.nan,))[0] for name in _rivals()}
+    known = {name: mean for name, mean in rivals.items() if not math.isnan(mean)}
+    own = everyone[FITS[0]].get(table, {}).get(figure)
+    best = (min if _is_less_better(table, figure) else max)(known, key=known.__getitem__)
+    return f"{'' if own is None else f'{own[0]:.3g}'} ({best} {known[best]:.3g})"
+
+
+def _is_less_better(table: str, figure: str) -> bool:
+    return figure == "seconds" or (figure == "mle" and TABLES[table].is_regression)
 
 
 @cache
@@ -248,7 +265,7 @@ def _rank(everyone: Everyone, fit: str, table: str, figure: str) -> bool | None:
     own = everyone.get(fit, {}).get(table, {}).get(figure)
     if own is None:
         return None
-    sign = -1 if figure == "seconds" or (figure == "mle" and TABLES[table].is_regression) else 1
+    sign = -1 if _is_less_better(table, figure) else 1
     rivals = [everyone[name][table][figure] for name in _rivals() if figure in everyone[name].get(table, {})]
     return all(sign * (own[0] - mean) >= -max(own[1], spread) for mean, spread in rivals)
 
