@@ -7,22 +7,33 @@ folders of Parquet files. Each piece of work runs in a process of its own; runs 
 - write: `write_rows`, the table itself.
 - read: all rows cast under the schema, into the spool.
 - fit: `mst` at epsilon 1 on four fifths of it: read, split, bound, count, measure, fit.
+- alone, dask, spark: `mst` at epsilon 1 on all of it, nothing split, in one process or with its parts counted by two
+  workers of a Dask cluster, or of Spark's local one; all processes count, and the cluster runs already.
 - job: `understudy run` of `mst` at epsilon 1 with as many synthetic rows as units, evaluated by all measures.
+- any other name is a fit and a sample of as many rows in memory: of ours, of SDV's (both by their names in jobs; with
+  ``:1`` behind for epsilon 1), or of a peer of `benchmarks.peer`.
 """
 
 import argparse
 import json
 import os
+import pickle
 import shutil
-import statistics
 import sys
 import tempfile
+import threading
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.evaluation import apart
+import pandas as pd
+import psutil
+
+from benchmarks.evaluation import outcome
 from benchmarks.peers.evaluated import measured
 from benchmarks.runs import Results, Run
 
@@ -30,8 +41,18 @@ if TYPE_CHECKING:
     from synth.schema import Schema
 
 ROWS = (1_000_000, 20_000_000)
-BEFORE = {1_000_000: (4.70, 513), 3_000_000: (10.24, 671), 10_000_000: (25.01, 773), 100_000_000: (248.67, 2_021)}
-"""CPU seconds and peak MB of the same fit where DuckDB counted, with two threads and 1,500 MB (commit 151ab37a)."""
+WORKERS = 2
+MOST_WRITTEN = 20_000_000
+"""Rows that are drawn; a larger table is its files under several names."""
+EPSILON = 1.0
+LIMIT_S = 1_800.0
+"""After which a fit and a sample in memory are stopped."""
+MOVED = ("moved_mb", "passes")
+LOOK_S = 1.0  # between looks at the memory, which cost seconds themselves
+SPARK = {
+    "spark.pyspark.python": sys.executable, "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1", "spark.ui.showConsoleProgress": "false",
+}  # fmt: skip
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -39,55 +60,50 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("table", nargs="?", help="adult.data; none: a made table")
     parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS), help="of the large tables")
     parser.add_argument("--works", nargs="+", default=["write", "read", "fit", "job"], help="what is measured")
-    parser.add_argument("--repeats", type=int, default=1, help="runs of each")
     parser.add_argument("--out", type=Path, help="JSON file of the results, read and continued")
     options = parser.parse_args(arguments)
     results = Results(options.out)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
         _apart("model", folder, 0, options.table)
         for n_rows in options.rows:
-            for turn in range(options.repeats):
-                for work in options.works:
-                    name = f"{work}: {n_rows} rows"
-                    if not results.has(name, None, turn):
-                        results.add(_measure(work, folder, n_rows, name, turn))
+            for work in options.works:
+                if not results.has(name := f"{work}: {n_rows} rows", None, 0):
+                    results.add(_measure(work, folder, n_rows, name))
             shutil.rmtree(Path(folder) / "rows", ignore_errors=True)
     print(draw(results, options.rows))
 
 
-def _measure(work: str, folder: str, n_rows: int, name: str, turn: int) -> Run:
+def _measure(work: str, folder: str, n_rows: int, name: str) -> Run:
     if work == "write":
         shutil.rmtree(Path(folder) / "rows", ignore_errors=True)
     elif not (Path(folder) / "rows").exists():
         _apart("write", folder, n_rows)
     cost = _apart(work, folder, n_rows)
-    run = Run(name, None, turn, fit_s=cost["wall_s"], fit_cpu_s=cost["cpu_s"], scores={"peak_mb": cost["peak_mb"]})
-    print(f"{name}, run {turn}: {run.fit_cpu_s:.1f} CPU s, {run.scores['peak_mb']:,.0f} MB", file=sys.stderr)
-    return run
+    print(name, cost, file=sys.stderr)
+    if "failure" in cost:
+        return Run(name, failure=cost["failure"])
+    scores = {"peak_mb": cost["peak_mib"] * 1.048576, **{each: cost[each] for each in MOVED if each in cost}}
+    return Run(name, fit_s=cost["wall_s"], fit_cpu_s=cost["cpu_s"], scores=scores)
 
 
-def _apart(work: str, folder: str, n_rows: int, table: str | None = None) -> dict[str, float]:
-    cost = apart("benchmarks.large", "--point", json.dumps([work, folder, n_rows, table]))
-    return {**cost, "peak_mb": cost["peak_mib"] * 1.048576}
+def _apart(work: str, folder: str, n_rows: int, table: str | None = None) -> dict[str, Any]:
+    point = json.dumps([work, folder, n_rows, table])
+    return outcome("benchmarks.large", "--point", point, limit_s=None if work in WORKS else LIMIT_S)
 
 
 def draw(results: Results, rows: Sequence[int]) -> str:
-    """The results as a table, beside the figures of the fit before."""
+    """The results as a table."""
     lines = [
         f"{results.about['cores']} cores", "",
-        "| rows | work | seconds | CPU s | peak MB | before: CPU s | before: peak MB |",
+        "| rows | work | seconds | CPU s | peak MB | moved MB | passes |",
         "| ---: | --- | ---: | ---: | ---: | ---: | ---: |",
     ]  # fmt: skip
-    for n_rows in rows:
-        for work in WORKS:
-            runs = results.named(f"{work}: {n_rows} rows", None)
-            if not runs:
-                continue
-            wall, cpu = (statistics.median(getattr(run, figure) for run in runs) for figure in ("fit_s", "fit_cpu_s"))
-            peak = max(run.scores["peak_mb"] for run in runs)
-            before = BEFORE.get(n_rows) if work == "fit" else None
-            known = "| |" if before is None else f"{before[0]:.1f} | {before[1]:,} |"
-            lines.append(f"| {n_rows:,} | {work} | {wall:.1f} | {cpu:.1f} | {peak:,.0f} | {known}")
+    for run in results.runs:
+        work, _, n_rows = run.name.removesuffix(" rows").partition(": ")
+        if int(n_rows) in rows:
+            of_run = [run.fit_s, run.fit_cpu_s, *map(run.scores.get, ("peak_mb", *MOVED))]
+            figures = ["" if figure is None else f"{figure:,.1f}" for figure in of_run]
+            lines.append(f"| {int(n_rows):,} | {work} | {run.failure or ' | '.join(figures)} |")
     return "\n".join(lines)
 
 
@@ -107,11 +123,19 @@ def draw_model(folder: Path, _n_rows: int, table: str | None) -> Callable[[], ob
 
 def write(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
     """The table itself, drawn from the model and written file by file."""
-    from synth.generators.models.postprocess import write_rows
+    from synth.generators.models.postprocess import ROWS_A_FILE, write_rows
     from synth.generators.registry import load_model
 
-    model = load_model(folder / "model")
-    return lambda: write_rows(model, folder / "rows", n_rows, seed=0)
+    model, written = load_model(folder / "model"), min(n_rows, MOST_WRITTEN)
+    a_file = min(ROWS_A_FILE, written // (2 * WORKERS))  # so that there are parts for workers
+
+    def run() -> None:
+        write_rows(model, folder / "rows", written, seed=0, rows_a_file=a_file)
+        for path in sorted((folder / "rows").iterdir()):
+            for again in range(1, n_rows // written):
+                os.link(path, path.with_stem(f"{path.stem}-{again}"))
+
+    return run
 
 
 def read(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
@@ -131,9 +155,107 @@ def fit(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
 
     def run() -> None:
         train, _ = split_table(folder / "rows", schema, holdout_share=0.2, seed=0, private=True)
-        Mst(epsilon=1.0).fit(train, schema)
+        Mst(epsilon=EPSILON).fit(train, schema)
 
     return run
+
+
+def alone(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
+    """`mst` of all rows in one process."""
+    return _counted(folder, n_rows, folder / "rows")
+
+
+def dask(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
+    """The same where workers of Dask read and count the files."""
+    from distributed import Client, LocalCluster
+
+    from synth.table import Table
+
+    client = Client(LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None))
+    return _counted(folder, n_rows, Table.of(folder / "rows").on(client))
+
+
+def spark(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
+    """The same where Spark's executors, each a process with one core, do so."""
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    from synth.table import Table
+
+    home = Path(tempfile.mkdtemp(prefix="spark-", dir=folder))  # its workers write into it
+    for path in Path(pyspark.__file__).parent.iterdir():
+        (home / path.name).symlink_to(path)
+    os.environ["SPARK_HOME"] = str(home)
+    builder = SparkSession.builder.master(f"local-cluster[{WORKERS},1,2048]").config(map=SPARK)
+    return _counted(folder, n_rows, Table.of(builder.getOrCreate().read.parquet(str(folder / "rows"))))
+
+
+def _counted(folder: Path, n_rows: int, source: Any) -> Callable[[], dict[str, float]]:
+    """The fit, with what it costs all processes, and what the parts of the table send here in each pass."""
+    from synth.generators.marginal_generator import Mst
+
+    schema, moved = _schema(folder, n_rows), list[int]()
+
+    def counted(apply: Callable[[Any], Any]) -> list[Any]:
+        results = source.distributed(apply)
+        moved.append(sum(len(pickle.dumps(each)) for each in results))
+        return list(results)
+
+    rows = source if isinstance(source, Path) else replace(source, distributed=counted)
+    return lambda: {
+        **of_all(lambda: Mst(epsilon=EPSILON).fit(rows, schema)), "moved_mb": sum(moved) / 1e6, "passes": len(moved)
+    }  # fmt: skip
+
+
+def of_all(run: Callable[[], object]) -> dict[str, float]:
+    """What a run costs this process and all below it: processor seconds, and peak memory, each shared page once."""
+    over, here, peaks, looked_s = threading.Event(), psutil.Process(), [0.0], [0.0]
+
+    def total(figure: Callable[[psutil.Process], float]) -> float:
+        figures = [0.0]
+        for process in (here, *here.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                figures.append(figure(process))
+        return sum(figures)
+
+    def look() -> None:
+        while not over.wait(LOOK_S):
+            peaks.append(total(lambda process: process.memory_full_info().pss / 2**20))
+        looked_s.append(time.thread_time())
+
+    def seconds() -> float:
+        return total(lambda process: sum(process.cpu_times()[:4]))  # children that have ended are in the latter two
+
+    began, looking = seconds(), threading.Thread(target=look, daemon=True)
+    looking.start()
+    run()
+    over.set()
+    looking.join()
+    return {"cpu_s": seconds() - began - sum(looked_s), "peak_mib": max(peaks)}
+
+
+def in_memory(name: str) -> Callable[[Path, int, str | None], Callable[[], object]]:
+    """A fit and a sample of as many rows: of ours or SDV's here, of a peer in its own environment."""
+
+    def prepare(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
+        import synth
+        from benchmarks.peer import run_peer
+        from synth.generators.registry import names
+
+        schema, (fit_name, _, epsilon) = _schema(folder, n_rows), name.partition(":")
+        frame = pd.read_parquet(folder / "rows")
+        if fit_name in names():
+            options: dict[str, Any] = {"epsilon": float(epsilon)} if epsilon else {}
+            return lambda: synth.fit(frame, schema, fit_name, progress=synth.quiet, **options).sample(n_rows, seed=0)
+        privacy = {"epsilon": float(epsilon), "delta": 1 / (10 * n_rows)} if epsilon else {}
+
+        def run() -> dict[str, Any]:
+            peer = run_peer(fit_name, frame, schema, privacy, 0, LIMIT_S)
+            return {"failure": peer.failure} if peer.failure else peer.facts
+
+        return run
+
+    return prepare
 
 
 def job(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
@@ -162,12 +284,16 @@ def _schema(folder: Path, n_rows: int) -> "Schema":
 
 WORKS: Mapping[str, Callable[[Path, int, str | None], Callable[[], object]]] = {
     "model": draw_model, "write": write, "read": read, "fit": fit, "job": job,
+    "alone": alone, "dask": dask, "spark": spark,
 }  # fmt: skip
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--point"]:
         warnings.simplefilter("ignore")
         work, place, size, adult = json.loads(sys.argv[2])
-        print(json.dumps(measured(WORKS[work](Path(place), size, adult))))
+        told: dict[str, Any] = {}
+        piece = WORKS.get(work, in_memory(work))(Path(place), size, adult)
+        cost = measured(lambda: told.update(result) if isinstance(result := piece(), dict) else None)
+        print(json.dumps({**cost, **told}))
     else:
         main(sys.argv[1:])

@@ -1,5 +1,6 @@
 """What benchmarks measure with: peers in processes of their own, plain steps beside DP-SGD, seconds, canaries."""
 
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 import synth
-from benchmarks import peer, shelf
+from benchmarks import large, peer, shelf
 from benchmarks.adult_table import DELTA, SCHEMA
 from benchmarks.neural_limits import private_step
 from benchmarks.neural_peers import real_epsilon
@@ -25,6 +26,19 @@ from synth.neural import dp_sgd
 from synth.schema import Schema, build_schema
 from synth.schema_file import read_schema
 from tests.text_tables import TEXT, complaint_schema, complaints
+
+# ---- A run of several processes.
+
+BUSY = "import time\nheld = bytearray(1 << 26)\nwhile time.process_time() < 0.4: pass"
+
+
+def test_what_a_run_costs_is_that_of_the_processes_that_it_starts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "LOOK_S", 0.02)
+    alone = large.of_all(lambda: None)
+    cost = large.of_all(lambda: subprocess.run([sys.executable, "-c", BUSY], check=True))
+    assert cost["cpu_s"] >= 0.4 > alone["cpu_s"]
+    assert cost["peak_mib"] > 64
+
 
 # ---- Peers that learn from a table as it is.
 

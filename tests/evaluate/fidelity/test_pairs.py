@@ -104,6 +104,28 @@ def test_pairs_agree_with_sdmetrics_where_both_measure_the_same(tables: Tables) 
     assert 1 - find(measurement, "pairs.pearson.mean").value / 2 == pytest.approx(expected, abs=1e-9)
 
 
+def test_without_its_largest_value_a_table_loses_a_pair_of_sdmetrics_and_none_of_ours(
+    tables_of: Callable[..., Tables],
+) -> None:
+    reports = pytest.importorskip("sdmetrics.reports.single_table")
+    number = np.random.default_rng(0).integers(0, 100, 400)
+    train = pd.DataFrame({"number": number, "kind": np.where(number > 50, "a", "b")})
+    train.loc[0, "number"] = 200
+    synthetic = train.iloc[1:].reset_index(drop=True)
+    kinds = {
+        "number": {"kind": "integer", "bounds": [0, 200]},
+        "kind": {"kind": "categorical", "categories": ["a", "b"]},
+    }
+    schema = build_schema({"status": "declared", "columns": kinds})
+    sdtypes = {"number": {"sdtype": "numerical"}, "kind": {"sdtype": "categorical"}}
+    with warnings.catch_warnings(action="ignore"):
+        report = reports.QualityReport()
+        report.generate(train, synthetic, {"columns": sdtypes}, verbose=False)
+    assert report.get_properties().set_index("Property")["Score"]["Column Pair Trends"] < 0.5
+    figure = pairs.measure(tables_of(train, train, synthetic, schema)).figures["pairs"]
+    assert figure["tvd"][0][1] < 0.01
+
+
 def test_fresh_rows_of_independent_columns_are_not_beyond_shuffled_ones(tables_of: Callable[..., Tables]) -> None:
     rng = np.random.default_rng(0)
     schema = build_schema(
