@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> None:
                     runs[str(seed)] = outcome("benchmarks.published", *asked, limit_s=3 * options.limit_s)
                     keep(options.out, content)
                     print(f"{name} {fit} {seed}: {runs[str(seed)]}", file=sys.stderr, flush=True)
-    everyone = _everyone(content["tables"])
+    everyone = all_figures(content["tables"])
     print("\n".join(_drawn(everyone)))
     if options.svg is not None:
         options.svg.write_text(chart(everyone, FITS), encoding="utf-8")
@@ -206,7 +206,7 @@ Everyone = Mapping[str, Mapping[str, Mapping[str, tuple[float, float]]]]
 """For each method, table and figure the mean and the standard deviation."""
 
 
-def _everyone(tables: Mapping[str, Any]) -> Everyone:
+def all_figures(tables: Mapping[str, Any]) -> Everyone:
     """Figures of all who published, and then of ours."""
     everyone: dict[str, dict[str, dict[str, tuple[float, float]]]] = {}
     for method, table, figure, mean, sd in pd.read_csv(OTHERS).to_numpy().tolist():
@@ -230,10 +230,7 @@ def _drawn(everyone: Everyone) -> Iterator[str]:
             cells = [tables.get(table, {}).get(figure, (math.nan, 0.0))[0] for table in TABLES]
             if not all(map(math.isnan, cells)):
                 yield f"| {method} | {' | '.join('' if math.isnan(cell) else f'{cell:.4g}' for cell in cells)} |"
-    yield f"\n| `trees`, and the best of those who published | {' | '.join(TABLES)} |"
-    yield f"| --- |{' ---: |' * len(TABLES)}"
-    for figure in RANKED if FITS[0] in everyone else ():
-        yield f"| {FIGURES[figure]} | {' | '.join(_beside(everyone, table, figure) for table in TABLES)} |"
+    yield from ("", *beside(everyone))
     for fit in FITS:
         ranks = [_rank(everyone, fit, table, figure) for table in TABLES for figure in RANKED]
         known = [rank for rank in ranks if rank is not None]
@@ -241,13 +238,24 @@ def _drawn(everyone: Everyone) -> Iterator[str]:
             yield f"\n{fit}: first or level in {sum(known)} of {len(known)} cells ({', '.join(RANKED)})"
 
 
-def _beside(everyone: Everyone, table: str, figure: str) -> str:
-    """Ours, and the best of those who published."""
+def beside(everyone: Everyone) -> Iterator[str]:
+    """The first of ours and, in brackets, the best of those who published, as a Markdown table."""
+    yield f"| `{FITS[0]}` (the best published) | {' | '.join(TABLES)} |"
+    yield f"| --- |{' --- |' * len(TABLES)}"
+    for figure in RANKED:
+        yield f"| {FIGURES[figure]} | {' | '.join(_best(everyone, table, figure) for table in TABLES)} |"
+
+
+def _best(everyone: Everyone, table: str, figure: str) -> str:
     rivals = {name: everyone[name].get(table, {}).get(figure, (math.nan,))[0] for name in _rivals()}
     known = {name: mean for name, mean in rivals.items() if not math.isnan(mean)}
-    own = everyone[FITS[0]].get(table, {}).get(figure)
+    own = everyone.get(FITS[0], {}).get(table, {}).get(figure)
     best = (min if _is_less_better(table, figure) else max)(known, key=known.__getitem__)
-    return f"{'' if own is None else f'{own[0]:.3g}'} ({best} {known[best]:.3g})"
+    return f"{'' if own is None else _short(own[0])} ({best} {_short(known[best])})"
+
+
+def _short(figure: float) -> str:
+    return f"{figure:,.0f}" if figure > 1 else f"{figure:.3f}".lstrip("0")  # seconds, or shares
 
 
 def _is_less_better(table: str, figure: str) -> bool:

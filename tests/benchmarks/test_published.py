@@ -1,5 +1,6 @@
 """The public benchmark: splits as published, distances, ranks, and the picture."""
 
+import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -7,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.published import FIGURES, FITS, _everyone, _nearer, _rank
+from benchmarks.published import FIGURES, FITS, _nearer, _rank, all_figures, beside
 from benchmarks.published_chart import chart
 from benchmarks.published_tables import TABLES, PublishedSplit, read_split
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_table_is_split_as_published(tmp_path: Path) -> None:
@@ -46,7 +49,7 @@ def test_distances_count_numbers_by_their_range_and_categories_twice() -> None:
 
 def test_ranks_are_beside_all_who_published_and_the_picture_has_them() -> None:
     runs = {"xgb": 0.86, "seconds": 9.0, "mle": 0.56, "trend": 0.9, "wnmis": 0.9999}
-    everyone = _everyone({table: {"trees": {"0": runs, "1": runs}} for table in TABLES})
+    everyone = all_figures({table: {"trees": {"0": runs, "1": runs}} for table in TABLES})
     assert {*everyone["TabDiff"]["magic"]} < {*FIGURES}
     ranks = {(table, figure): _rank(everyone, "trees", table, figure) for table in TABLES for figure in runs}
     assert all(ranks[table, "seconds"] and ranks[table, "wnmis"] and not ranks[table, "trend"] for table in TABLES)
@@ -56,3 +59,9 @@ def test_ranks_are_beside_all_who_published_and_the_picture_has_them() -> None:
     root = ET.fromstring(chart(everyone, FITS))
     names = [each.text for each in root.iter() if "name" in each.get("class", "")]
     assert {"trees", "TabPC"} <= {*names} and "GReaT" not in names  # which has no figure of adult
+
+
+def test_the_first_page_shows_what_the_results_give() -> None:
+    everyone = all_figures(json.loads((ROOT / "benchmarks/published.json").read_text(encoding="utf-8"))["tables"])
+    assert "\n".join(beside(everyone)) in (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    assert chart(everyone, FITS) == (ROOT / "docs/published.svg").read_text(encoding="utf-8")
