@@ -57,7 +57,7 @@ COLUMNS = {
         "`privacy.reconstruction`": ("reconstruction", None, 3),
     },
     NARROW: {
-        "a forest's memory": ("forest memory", "memory", 1), "our forest's": ("ours memory", "memory", 1),
+        "a forest's memory": ("forest memory", "memory", 1),
         "`privacy.reconstruction`": ("reconstruction", None, 3), "`privacy.inference`": ("inference", None, 3),
     },
 }  # fmt: skip
@@ -177,7 +177,7 @@ def utility(train: pd.DataFrame, synthetic: pd.DataFrame) -> float:
 
 
 def _drawn(runs: Mapping[str, Any]) -> Iterator[str]:
-    """Markdown tables: means of ours, deviations where samples are several, and in brackets what is published."""
+    """Markdown tables: means of ours, deviations of small samples, and in brackets what is published."""
     published = pd.read_csv(OTHERS, index_col="method")
     for n, columns in COLUMNS.items():
         results = runs.get(str(n), {})
@@ -189,7 +189,7 @@ def _drawn(runs: Mapping[str, Any]) -> Iterator[str]:
             for figure, theirs, decimals in columns.values():
                 values = [_first(run[figure]) for run in results.get(fit, {}).values() if figure in run]
                 cell = f"{statistics.fmean(values):.{decimals}f}" if values else ""
-                cell += f" ± {statistics.stdev(values):.{decimals}f}" if len(values) > 1 else ""
+                cell += f" ± {statistics.stdev(values):.{decimals}f}" if n == NARROW and len(values) > 1 else ""
                 known = published[theirs].get(names.get(fit, fit)) if theirs else None
                 cells.append(cell if known is None or known != known else f"{cell} ({known:.{decimals}f})".strip())
             if any(cells):
