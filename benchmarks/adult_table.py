@@ -59,7 +59,9 @@ def read_rows(path: Path) -> pd.DataFrame:
     """
     names = list(tomllib.loads(SCHEMA.read_text())["columns"])
     with_header = {"header": 0} if _has_header(path, names) else {"header": None, "names": names}
-    frame = pd.read_csv(path, skipinitialspace=True, keep_default_na=False, na_values=["", "?"], **with_header)
+    frame: pd.DataFrame = pd.read_csv(
+        path, skipinitialspace=True, keep_default_na=False, na_values=["", "?"], **with_header
+    )
     if list(frame.columns) != names or len(frame) < N_ROWS:
         raise ValueError(f"not Adult's table of {N_ROWS:,} rows x {len(names)} columns: path={str(path)!r}")
     return frame
