@@ -57,4 +57,4 @@ def test_the_page_shows_what_the_results_give_and_what_was_made_again_is_as_publ
         runs = pd.DataFrame(RESULTS[str(WIDE)][fit].values()).mean(numeric_only=True)
         assert abs(runs["forest"] - published.loc[theirs, "forest"]) < 1.5
         assert runs[["tstr", "shape", "trend"]].sub(published.loc[theirs]).dropna().abs().max() < 0.02
-        assert runs.sub(published["best"][theirs])["ours"] > 0
+        assert runs.sub(published["best"][theirs]).gt(0)["ours"]
