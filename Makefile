@@ -83,6 +83,7 @@ bench: $(VENV)/.dev
 	@echo "Measured bounds, with few rows and many: $(BIN)/python -m benchmarks.bounds --clamped insurance.csv:charges --out bounds.json"
 	@echo "Free text with secrets, with epsilon and without: $(BIN)/python -m benchmarks.texts --out texts.json"
 	@echo "Ours under a public benchmark's protocol: make bench-peers, then $(BIN)/python -m benchmarks.published FOLDER --out published.json"
+	@echo "Ours beside a study of reconstruction: make bench-peers, then $(BIN)/python -m benchmarks.reconstruction ADULT --out reconstruction.json"
 	@echo "CTGAN and TVAE beside their library and private peers: $(BIN)/python -m benchmarks.neural adult.data --out neural.json"
 
 # Other libraries, each in an environment of its own. A torchaudio of another version than torch breaks `transformers`. One that does not install stops nothing: its rows will say so.

@@ -40,20 +40,31 @@ class Adult:
 
 
 def read_adult(path: Path) -> Adult:
-    """The table as found at UCI (no header, ``?`` where missing), or with a header and gaps.
+    """The table, split.
 
     Raises:
         ValueError: the table has not Adult's columns or rows.
     """
-    content = tomllib.loads(SCHEMA.read_text())
-    names = list(content["columns"])
-    with_header = {"header": 0} if _has_header(path, names) else {"header": None, "names": names}
-    frame = pd.read_csv(path, skipinitialspace=True, keep_default_na=False, na_values=["", "?"], **with_header)
-    if list(frame.columns) != names or len(frame) < N_ROWS:
-        raise ValueError(f"not Adult's table of {N_ROWS:,} rows x {len(names)} columns: path={str(path)!r}")
+    frame, content = read_rows(path), tomllib.loads(SCHEMA.read_text())
     order = np.random.default_rng(0).permutation(N_ROWS)
     train, test = (frame.iloc[rows].reset_index(drop=True) for rows in (order[:N_TRAIN], order[N_TRAIN:]))
     return Adult(train, test, build_schema(content), build_schema(_without_bins(content)))
+
+
+def read_rows(path: Path) -> pd.DataFrame:
+    """The rows as found at UCI (no header, ``?`` where missing), or with a header and gaps.
+
+    Raises:
+        ValueError: the table has not Adult's columns or rows.
+    """
+    names = list(tomllib.loads(SCHEMA.read_text())["columns"])
+    with_header = {"header": 0} if _has_header(path, names) else {"header": None, "names": names}
+    frame: pd.DataFrame = pd.read_csv(
+        path, skipinitialspace=True, keep_default_na=False, na_values=["", "?"], **with_header
+    )
+    if list(frame.columns) != names or len(frame) < N_ROWS:
+        raise ValueError(f"not Adult's table of {N_ROWS:,} rows x {len(names)} columns: path={str(path)!r}")
+    return frame
 
 
 def _has_header(path: Path, names: list[str]) -> bool:

@@ -155,12 +155,18 @@ def _whole(codes: pd.Series) -> pd.Series:
 
 
 def _scores(split: PublishedSplit, synthetic: pd.DataFrame, facts: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
+    frames = (("train", split.train), ("holdout", split.test), ("synthetic", synthetic))
+    return scored({name: split.scored(frame) for name, frame in frames}, facts, limit_s)
+
+
+def scored(frames: Mapping[str, pd.DataFrame], facts: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
+    """What the environment that scores says of a train, a holdout and a synthetic table."""
     if not PYTHON.exists():
         return {"failure": f"published is {NOT_INSTALLED}"}
     with tempfile.TemporaryDirectory() as position:
         folder = Path(position)
-        for name, frame in (("train", split.train), ("holdout", split.test), ("synthetic", synthetic)):
-            split.scored(frame).to_csv(folder / f"{name}.csv", index=False)
+        for name, frame in frames.items():
+            frame.to_csv(folder / f"{name}.csv", index=False)
         (folder / "task.json").write_text(json.dumps(facts))
         failure = run_script(PYTHON, SCRIPT, folder, limit_s, held_to(1))
         if failure is not None:

@@ -48,21 +48,29 @@ def main(folder: Path) -> None:
     tables = Three(*(read_csv(folder / f"{name}.csv", texts) for name in ("train", "holdout", "synthetic")))
     np.random.seed(task["seed"])  # noqa: NPY002 - SDMetrics takes no other source
     facts: dict[str, float] = {}
-    result = measured(lambda: facts.update(scores(tables, task)))
+    result = measured(lambda: facts.update(scores(tables, task) if "target" in task else quality(tables, task)))
     write_result(folder, {**result, "facts": facts}, ["sdmetrics", "xgboost-cpu", "scikit-learn"])
 
 
-def scores(tables: Three, task: Mapping[str, Any]) -> dict[str, float]:
-    kinds = {name: "numerical" if name in task["numbers"] else "categorical" for name in task["columns"]}
-    metadata = {"columns": {name: {"sdtype": kind} for name, kind in kinds.items()}}
+def quality(tables: Three, task: Mapping[str, Any]) -> dict[str, float]:
+    """SDMetrics' shapes and trends: all that is asked for where no target is named."""
     report = QualityReport()
-    report.generate(tables.train, tables.synthetic, metadata, verbose=False)
+    report.generate(tables.train, tables.synthetic, _metadata(task), verbose=False)
     shape, trend = report.get_properties().set_index("Property")["Score"][["Column Shapes", "Column Pair Trends"]]
+    return {"shape": shape, "trend": trend}
+
+
+def _metadata(task: Mapping[str, Any]) -> dict[str, Any]:
+    kinds = {name: "numerical" if name in task["numbers"] else "categorical" for name in task["columns"]}
+    return {"columns": {name: {"sdtype": kind} for name, kind in kinds.items()}}
+
+
+def scores(tables: Three, task: Mapping[str, Any]) -> dict[str, float]:
+    metadata = _metadata(task)
     few = tables.synthetic.head(len(tables.holdout))
     learned = tables.train if task["is_fresh"] else tables.synthetic  # nothing is tested on what it was trained on
     return {
-        "shape": shape,
-        "trend": trend,
+        **quality(tables, task),
         "lr": LogisticDetection.compute(tables.train, tables.synthetic, metadata),
         "xgb": XGBoostDetection.compute(tables.train, tables.synthetic, metadata),
         "xgb of test": XGBoostDetection.compute(*_numbered(tables.holdout, few)),

@@ -52,7 +52,7 @@ def measure(tables: Tables) -> MetricResult:
     real = space.train.joined(space.fresh).joined(space.control)
     cells = {name: cells_of([part.columns[name] for part in (*pools, targets, real)]) for name in unknown}
     guessed, alone = (
-        _guesses(pool, targets, known, {name: codes[i] for name, codes in cells.items()}, tables.seed)
+        guesses(pool, targets, known, {name: codes[i] for name, codes in cells.items()}, tables.seed)
         for i, pool in enumerate(pools)
     )
     tried, drawn = [], []
@@ -76,7 +76,7 @@ def measure(tables: Tables) -> MetricResult:
     return MetricResult((worst,), figures={"reconstruction": drawn})
 
 
-def _guesses(
+def guesses(
     pool: SpaceRows, targets: SpaceRows, known: list[str], cells: dict[str, np.ndarray], seed: int
 ) -> dict[str, np.ndarray]:
     """The value of each unknown column that a forest guesses of each target. `cells`: those of the pool's rows."""
@@ -88,11 +88,12 @@ def _guesses(
     forest = RandomForestRegressor(N_TREES, max_features=-(-2 * len(known) // 3), random_state=seed % 2**32)
     leaves, of_targets = forest.fit(features[0], projected).apply(features[0]), forest.apply(features[1])
     shares = [1 / np.bincount(codes)[codes] for codes in leaves.T]
-    guesses = {}
+    guessed = {}
     for name, codes in cells.items():
-        counts, votes = np.bincount(codes), np.zeros((len(targets), int(codes.max()) + 1))
+        counts = np.bincount(codes)
+        votes = sparse.csr_matrix((len(targets), len(counts)))
         for share, leaf, of_target in zip(shares, leaves.T, of_targets.T, strict=True):
             by_leaf = sparse.csr_matrix((share / counts[codes], (leaf, codes)), shape=(leaves.max() + 1, len(counts)))
-            votes += by_leaf[of_target].toarray()
-        guesses[name] = votes.argmax(axis=1)
-    return guesses
+            votes += by_leaf[of_target]
+        guessed[name] = np.asarray(votes.argmax(axis=1)).ravel()
+    return guessed
