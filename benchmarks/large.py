@@ -34,8 +34,10 @@ import pandas as pd
 import psutil
 
 from benchmarks.evaluation import outcome
+from benchmarks.peer import is_peer, run_peer
 from benchmarks.peers.evaluated import measured
 from benchmarks.runs import Results, Run
+from synth.generators.registry import names
 
 if TYPE_CHECKING:
     from synth.schema import Schema
@@ -62,6 +64,11 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--works", nargs="+", default=["write", "read", "fit", "job"], help="what is measured")
     parser.add_argument("--out", type=Path, help="JSON file of the results, read and continued")
     options = parser.parse_args(arguments)
+    known = {*WORKS, *names()}
+    if any(rows > MOST_WRITTEN and rows % MOST_WRITTEN for rows in options.rows):
+        parser.error(f"rows above {MOST_WRITTEN:,} are a multiple of them")
+    if unknown := {work for work in options.works if not is_peer(work) and work.partition(":")[0] not in known}:
+        parser.error(f"unknown works={sorted(unknown)}")
     results = Results(options.out)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
         _apart("model", folder, 0, options.table)
@@ -239,8 +246,6 @@ def in_memory(name: str) -> Callable[[Path, int, str | None], Callable[[], objec
 
     def prepare(folder: Path, n_rows: int, _table: str | None) -> Callable[[], object]:
         import synth
-        from benchmarks.peer import run_peer
-        from synth.generators.registry import names
 
         schema, (fit_name, _, epsilon) = _schema(folder, n_rows), name.partition(":")
         frame = pd.read_parquet(folder / "rows")
@@ -290,10 +295,10 @@ WORKS: Mapping[str, Callable[[Path, int, str | None], Callable[[], object]]] = {
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--point"]:
         warnings.simplefilter("ignore")
-        work, place, size, adult = json.loads(sys.argv[2])
-        told: dict[str, Any] = {}
-        piece = WORKS.get(work, in_memory(work))(Path(place), size, adult)
-        cost = measured(lambda: told.update(result) if isinstance(result := piece(), dict) else None)
-        print(json.dumps({**cost, **told}))
+        name, path, size, adult = json.loads(sys.argv[2])
+        figures: dict[str, Any] = {}
+        work = WORKS.get(name, in_memory(name))(Path(path), size, adult)
+        cost = measured(lambda: figures.update(result) if isinstance(result := work(), dict) else None)
+        print(json.dumps({**cost, **figures}))
     else:
         main(sys.argv[1:])

@@ -249,19 +249,28 @@ def beside(everyone: Everyone) -> Iterator[str]:
     yield f"| `{FITS[0]}` (the best published) | {' | '.join(TABLES)} |"
     yield f"| --- |{' --- |' * len(TABLES)}"
     for figure in RANKED:
-        yield f"| {FIGURES[figure]} | {' | '.join(_best(everyone, table, figure) for table in TABLES)} |"
+        cells = [f"{_own(everyone, FITS[0], table, figure)} ({_best(everyone, table, figure)})" for table in TABLES]
+        yield f"| {FIGURES[figure]} | {' | '.join(cells)} |"
+    for figure in ("copies", "attack"):
+        cells = [" (".join(_own(everyone, fit, table, figure) for fit in (FITS[0], CART)) for table in TABLES]
+        yield f"| {FIGURES[figure]} ({CART}) | {') | '.join(cells)}) |"
+
+
+def _own(everyone: Everyone, fit: str, table: str, figure: str) -> str:
+    return _short(everyone.get(fit, {}).get(table, {}).get(figure, (math.nan,))[0])
 
 
 def _best(everyone: Everyone, table: str, figure: str) -> str:
     rivals = {name: everyone[name].get(table, {}).get(figure, (math.nan,))[0] for name in _rivals()}
     known = {name: mean for name, mean in rivals.items() if not math.isnan(mean)}
-    own = everyone.get(FITS[0], {}).get(table, {}).get(figure)
     best = (min if _is_less_better(table, figure) else max)(known, key=known.__getitem__)
-    return f"{'' if own is None else _short(own[0])} ({best} {_short(known[best])})"
+    return f"{best} {_short(known[best])}"
 
 
 def _short(figure: float) -> str:
-    return f"{figure:,.0f}" if figure > 1 else f"{figure:.3f}".lstrip("0")  # seconds, or shares
+    if math.isnan(figure):
+        return "-"
+    return f"{figure:,.0f}" if figure > 1 else f"{figure:.3f}".replace("0.", ".", 1)  # seconds, or shares
 
 
 def _is_less_better(table: str, figure: str) -> bool:

@@ -35,7 +35,7 @@ def chart(everyone: Mapping[str, Mapping[str, Mapping[str, tuple[float, float]]]
     ET.SubElement(root, "style").text = STYLE
     svg.words(root, "title", (12, 24), "How hard synthetic rows are to tell from real ones, over seconds of a fit")
     svg.words(root, "tick", (12, 44), "1: XGBoost cannot tell them. Seconds of a CPU core (blue, cart) or a GPU.")
-    svg.words(root, "tick", (12, 60), "Means of five public tables; cart repeats rows, and is no release.")
+    svg.words(root, "tick", (12, 60), "Means of five public tables; cart hands on the values of people.")
     powers = [math.floor(math.log10(min(seconds for seconds, _ in points.values()))), 5]
 
     def at(seconds: float, score: float) -> tuple[float, float]:

@@ -4,8 +4,8 @@
 ``make bench-peers`` makes the peers, and the environment that scores shapes and trends. Every fit is a process of its
 own, and is written as soon as it is done; without ADULT, only the table is drawn.
 
-The protocol as published, whose samples have the same rows: suppressed cells have the same shapes, trends and TSTR to
-the last digit. An attacker knows six columns of everybody in a sample of 10,000 and wants nine. A right guess counts
+The protocol as published, whose samples have the same rows: suppressed cells have about their shapes, trends and TSTR.
+An attacker knows six columns of everybody in a sample of 10,000 and wants nine. A right guess counts
 one over the number of people who have the value, so that a column's score is the mean over its values of the share that
 is guessed. *Memory*: income, where all else is known, on a sample of 1,000, less that on the next sample.
 
@@ -182,18 +182,18 @@ def _drawn(runs: Mapping[str, Any]) -> Iterator[str]:
     for n, columns in COLUMNS.items():
         results = runs.get(str(n), {})
         names = {fit: ALIKE.get(fit, fit.removeprefix(BINNED).removeprefix("smartnoise.")) for fit in results}
-        yield f"\n| {n:,} rows | {' | '.join(columns)} |"
-        yield f"| --- |{' ---: |' * len(columns)}"
+        yield f"\n| {n:,} rows | {' | '.join(columns)} | samples |"
+        yield f"| --- |{' ---: |' * (len(columns) + 1)}"
         for fit in (*results, *(method for method in published.index if method not in names.values())):
             cells = []
             for figure, theirs, decimals in columns.values():
                 values = [_first(run[figure]) for run in results.get(fit, {}).values() if figure in run]
                 cell = f"{statistics.fmean(values):.{decimals}f}" if values else ""
-                cell += f" ± {statistics.stdev(values):.{decimals}f}" if n == NARROW and len(values) > 1 else ""
+                cell += f" ± {statistics.stdev(values):.{decimals}f}" if n == NARROW and len(values) > 2 else ""
                 known = published[theirs].get(names.get(fit, fit)) if theirs else None
                 cells.append(cell if known is None or known != known else f"{cell} ({known:.{decimals}f})".strip())
             if any(cells):
-                yield f"| {fit} | {' | '.join(cells)} |"
+                yield f"| {fit} | {' | '.join(cells)} | {len(results.get(fit, ())) or ''} |"
 
 
 def _first(figure: Any) -> float:

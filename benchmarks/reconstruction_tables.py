@@ -9,7 +9,7 @@ import pandas as pd
 import synth
 from benchmarks.adult_table import N_ROWS, read_rows
 from benchmarks.leaking_tables import cart
-from benchmarks.peer import PEERS, TABLE_PEERS, run_peer
+from benchmarks.peer import is_peer, run_peer
 from benchmarks.sides import Sides, numbers
 from synth.schema import Schema
 
@@ -45,7 +45,7 @@ def make(train: pd.DataFrame, schema: Schema, fit: str, seed: int, limit_s: floa
         return _make_of_bins(train, fit.removeprefix(BINNED), seed, limit_s)
     name, _, epsilon = fit.partition(":")
     privacy: dict[str, Any] = {"epsilon": float(epsilon), "delta": DELTA} if epsilon else {}
-    if name in {*PEERS, *TABLE_PEERS}:
+    if is_peer(fit):
         run = run_peer(name, train, schema, privacy, seed, limit_s)
         return run.failure or "" if run.synthetic is None else run.synthetic
     if epsilon:

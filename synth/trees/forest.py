@@ -174,18 +174,17 @@ class Growth:
             children = [np.where(is_leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right")]
             trees.append((nodes["feature_idx"], nodes["num_threshold"], *children, nodes["value"]))
         forest = Forest.of([([0], [0.0], [-1], [-1], [start]), *trees], rows.shape[1])
-        return self._refitted(forest, rows, response, is_binary)
+        return self._refitted(forest, total, rows, response, is_binary)
 
-    def _refitted(self, forest: Forest, rows: Features, response: Array, is_binary: bool) -> Forest:
-        """Each leaf steps on by what the others leave, tree after tree, and again.
+    def _refitted(self, forest: Forest, total: Array, rows: Features, response: Array, is_binary: bool) -> Forest:
+        """Each leaf steps on by what the others leave, tree after tree, `refits` times; `total`: of the rows.
 
         Boosting ends where no split stands out from noise. What its steps have left of the relations until then is a
         bias of all splits in one direction.
 
         Source: Friedman and Stuetzle 1981 (backfitting).
         """
-        total, ends = forest.total(rows), np.cumsum(forest.sizes)[:-1]
-        nodes = forest.nodes.copy()
+        nodes, ends = forest.nodes.copy(), np.cumsum(forest.sizes)[:-1]
         for (tree, _), part in self.refits * list(zip(forest._followed, np.split(nodes, ends), strict=True)):
             leaf = tree.apply(rows)
             fitted = expit(total) if is_binary else total
