@@ -261,10 +261,8 @@ def _own(everyone: Everyone, fit: str, table: str, figure: str) -> str:
 
 
 def _best(everyone: Everyone, table: str, figure: str) -> str:
-    rivals = {name: everyone[name].get(table, {}).get(figure, (math.nan,))[0] for name in _rivals()}
-    known = {name: mean for name, mean in rivals.items() if not math.isnan(mean)}
-    best = (min if _is_less_better(table, figure) else max)(known, key=known.__getitem__)
-    return f"{best} {_short(known[best])}"
+    rivals = [everyone[name].get(table, {}).get(figure, (math.nan,))[0] for name in _rivals()]
+    return _short((min if _is_less_better(table, figure) else max)(mean for mean in rivals if not math.isnan(mean)))
 
 
 def _short(figure: float) -> str:
