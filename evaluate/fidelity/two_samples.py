@@ -100,7 +100,8 @@ def _apart(
     """The columns that differ by as much as matters, the furthest first; `Shift.twins`, and `Shift.repeats`."""
     names = sorted(schema.learned)
     compared = [(name, test) for name in names for test in _compared(train[name], holdout[name], schema.columns[name])]
-    pairs = _twins(counts), _repeats(counts)
+    surplus, chance = _repeats(counts)
+    pairs = _twins(counts, repeated=surplus > 0 and chance <= LEVEL / 2), (surplus, chance)
     *p_values, of_twins, of_repeats = holm([*(test.p_value for _, test in compared), *(chance for _, chance in pairs)])
     moved: dict[str, ShiftedColumn] = {}
     for (name, test), p_value in zip(compared, p_values, strict=True):
@@ -143,7 +144,7 @@ def _log_ways(n: np.ndarray, k: np.ndarray) -> np.ndarray:
     return np.asarray(special.gammaln(n + 1) - special.gammaln(np.maximum(n - k + 1, 0)))
 
 
-def _twins(counts: np.ndarray) -> tuple[float, float]:
+def _twins(counts: np.ndarray, *, repeated: bool = False) -> tuple[float, float]:
     """Pairs of equal rows, one on either side, beyond chance, as a share of the holdout, and their p-value. `counts`:
     *Sensitive*. As `counted` gives them.
 
@@ -167,8 +168,8 @@ def _twins(counts: np.ndarray) -> tuple[float, float]:
             (holdout > 0, n_kept * (n_kept - 1) / ways),
         )
     ]
-    # That there are too few says nothing beside repeated rows.
-    surest = min((tests[0], *(test for test in tests[1:] if test[0] > 0)), key=lambda test: test[1])
+    # That there are too few says nothing beside repeated rows: those of the holdout leave pairs within train to tell.
+    surest = min((tests[repeated], *(test for test in tests[1:] if test[0] > 0)), key=lambda test: test[1])
     return surest[0], min(1.0, len(tests) * surest[1])
 
 

@@ -147,6 +147,9 @@ def test_a_holdout_that_was_cleared_of_twins_or_holds_training_rows_is_none() ->
     repeated = shift(alone[:1_000], pd.concat([alone[1_000:], alone[1_000:1_100]]))
     assert repeated.repeats == pytest.approx(100 / 1_100, abs=0.01)
     assert repeated.differs and "holdout's rows repeat another of its rows" in repeated.sentence
+    assert repeated.twins == 0 and repeated.feigned < 0.25
+    both = shift(train, pd.concat([holdout[~keys[1].isin(keys[0])], *[alone[1_000:1_100]] * 2]))
+    assert both.repeats > 0.05 and both.twins < -0.1
     assert not shift(pd.concat([alone[:1_000], alone[:100]]), alone[1_000:]).repeats
     often = shift(alone[:1_000], pd.concat([alone[1_000:], *[alone[1_000:1_050]] * 3]))
     assert often.repeats == pytest.approx(150 / 1_150, abs=0.01)
