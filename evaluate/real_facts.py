@@ -199,11 +199,9 @@ class RealFacts(Record):
         shares, repeats, entities = shift.shares_rows, shift.repeats > 0, shift.entities >= LEAST_TWINS
         if not shares and not repeats:
             return (shift.sentence,)
-        told = f"Of the holdout's {rows:,} rows {n_shared:,} stand in train, word for word. " * (
-            shares and n_shared > 0
-        )
+        told = f"Of the holdout's {rows:,} rows {n_shared:,} stand in train, word for word. " if n_shared else ""
         means = " ".join([SHARED_MEANS] * shares + [REPEATED_MEANS] * repeats)
         explained = "stands where that does not explain it" if repeats else "stands"
         fails = "mostly, too" if math.isinf(shift.feigned) else explained
         remedies = [REMEDY] * (n_shared > 0 or repeats) + ["Split by entity."] * entities
-        return shift.sentence, f"{told}{means} {BECOMES} {fails}.", " ".join(remedies)
+        return shift.sentence, f"{told * shares}{means} {BECOMES} {fails}.", " ".join(remedies)
