@@ -60,7 +60,7 @@ class VendorResult(Record):
     rows_compared: Count | None
     missing_columns: tuple[str, ...]
     renamed_columns: tuple[str, ...]
-    """As the vendor spells them, where the schema spells them in another way."""
+    """Of each that the vendor spells in another way, both spellings: "'Hours' for 'hours'"."""
     extra_columns: tuple[str, ...]
     """Columns that the schema drops or does not know, the first of them."""
     n_extra_columns: Count

@@ -2,8 +2,8 @@
 
 All comparisons of pairs are one family (Holm), and groups are shown by letters (Piepho 2004). A table that breaks a
 rule on fidelity stands behind those that keep them all. Else a table is ahead of another where it is told better by
-some figure and worse by none; its place is one more than the number of tables ahead of it or of one of these. On the
-frontier are tables that no other beats in both utility and privacy.
+some figure and worse by none; its place is one more than the number of tables ahead of it, directly or through others.
+On the frontier are tables that no other beats in both utility and privacy.
 
 Fidelity is how much of the dependence between columns is lost or made up: most of a mean distance of pairs is margins,
 so that shuffled columns would stand ahead of a private table. Utility is the score of models on control rows. Every
@@ -240,7 +240,7 @@ def frontier(points: Sequence[tuple[str, float, float]]) -> tuple[str, ...]:
 RULE = (
     "A table that breaks a rule on fidelity stands behind those that keep them all. Else a table is ahead of another "
     "where at least one figure tells it to be better and none tells it to be worse; figures are not weighed against "
-    "each other. Its place is one more than the number of tables ahead of it or of one of these."
+    "each other. Its place is one more than the number of tables ahead of it, directly or through others."
 )
 
 

@@ -1,5 +1,6 @@
 """Facts about a real table: its rows, twins among them, and the shift of train against holdout."""
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Literal, Self
@@ -34,11 +35,9 @@ NONE_HELD_OUT = (
     "to a part of the rows, as `understudy split` makes it, and evaluate with the rest as the holdout."
 )
 
-SHARED_MEANS = (
-    "Copies of these rows pass for chance, and attacks take these people for outsiders: a PASS of a rule that rests on "
-    "the holdout becomes INCONCLUSIVE, and a FAIL"
-)
-
+SHARED_MEANS = "Copies of these rows pass for chance, and attacks take these people for outsiders."
+REPEATED_MEANS = "Repeated rows make any table look nearer to train."
+BECOMES = "A PASS of a rule that rests on the holdout becomes INCONCLUSIVE, and a FAIL"
 REMEDY = "If no two people have equal rows, drop repeated rows, and split anew."
 
 _CLOSED = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True)
@@ -83,7 +82,9 @@ class Shift(BaseModel):
     does not reject, or where it does not matter. Content of three rows or more is not looked at.
     """
     repeats: Share = 0.0
-    """Pairs of equal rows within the holdout beyond those within train, as a share of its rows; 0 as `twins` is."""
+    """Rows of the holdout that repeat another, beyond train's, as a share of its rows; 0 as `twins` is. Content that
+    both sides have is not looked at.
+    """
     entities: Share = 0.0
     """Share of the holdout's entities that stand in train, too."""
     untested: str = ""
@@ -99,7 +100,7 @@ class Shift(BaseModel):
     @property
     def differs(self) -> bool:
         """True where the tests reject one population, and by as much as matters."""
-        return self._moved or self.shares_rows
+        return self._moved or self.shares_rows or self.repeats > 0
 
     @property
     def shares_rows(self) -> bool:
@@ -107,19 +108,21 @@ class Shift(BaseModel):
         return self.twins > 0 or self.entities >= LEAST_TWINS
 
     @property
-    def only_shares_rows(self) -> bool:
-        """True where nothing else is wrong. It makes attacks look weaker than they are, and never stronger."""
-        return self.shares_rows and not self._moved
+    def feigned(self) -> float:
+        """By how much an area, a rate or a share of people may seem too high. Shared rows only make it too low.
+
+        Where a share r of the rows are repeats, at most 2r have an equal. No attack's success on the others moves by
+        more than that. In a count of what one person alone has, all these are missing: of a share x that chance hits,
+        at least (x - 2r) / (1 - 2r) are left, less by (1 - x) 2r / (1 - 2r).
+        """
+        if self._moved or self.repeats >= 0.5:
+            return math.inf
+        return 2 * self.repeats / (1 - 2 * self.repeats)
 
     @property
     def _moved(self) -> bool:
         told_apart = self.p_value <= LEVEL / 2 and self.low > LEAST_AUC
-        return told_apart or bool(self.columns) or self.twins < 0 or self.repeats > 0
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The sentence where they differ, for a first screen. *Sensitive*."""
-        return (self.sentence,) if self.differs else ()
+        return told_apart or bool(self.columns) or self.twins < 0
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -142,24 +145,24 @@ class Shift(BaseModel):
         if self.entities >= LEAST_TWINS:
             parts.append(f"{self.entities:.1%} of its entities stand in train, too")
         shared = f"Not all of the holdout is held out: {', and '.join(parts)}." if parts else ""
+        if self.repeats > 0:
+            shared += f" {self.repeats:.1%} of the holdout's rows repeat another of its rows, beyond what train's do."
         if not self._moved:
-            return shared
-        fewer = (
+            return shared.strip()
+        pairs = (
             f"; fewer of the holdout's rows than by chance equal one training row, by {-self.twins:.1%} of them"
             if self.twins < 0
             else ""
         )
-        if self.repeats > 0:
-            fewer += f"; {self.repeats:.1%} of the holdout's rows repeat another of its rows, beyond what train's do"
         named = ", ".join(f"{each.column!r} ({each.statistic} = {each.value:.3f})" for each in self.columns[:MAX_NAMED])
         n_more = len(self.columns) - MAX_NAMED
         more = f" and {n_more} more" if n_more > 0 else ""
         moved = (
             "Train and holdout are not samples of one population: a classifier of their rows has an AUC of "
             f"{self.auc:.3f} (95% interval {self.low:.3f} to {self.high:.3f}; 0.5 is a coin)"
-            f"{fewer}; {f'columns that differ: {named}{more}' if named else 'no column differs by itself'}."
+            f"{pairs}; {f'columns that differ: {named}{more}' if named else 'no column differs by itself'}."
         )
-        return f"{moved} {shared}".strip()
+        return f"{moved} {shared.strip()}".strip()
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,8 +193,15 @@ class RealFacts(Record):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences for a first screen: nothing was held out, or what was is of another population. *Sensitive*."""
-        if not self.shift.shares_rows:
-            return (NONE_HELD_OUT,) if self.holdout_rows == 0 else self.shift.warnings
-        shared = f"Of its {self.holdout_rows:,} rows {self.duplicates_across:,} stand in train, word for word."
-        fails = "stands" if self.shift.only_shares_rows else "mostly, too"
-        return (f"{self.shift.sentence} {shared} {SHARED_MEANS} {fails}. {REMEDY}",)
+        shift, rows, n_shared = self.shift, self.holdout_rows, self.duplicates_across
+        if not shift.differs:
+            return (NONE_HELD_OUT,) if rows == 0 else ()
+        shares, repeats, entities = shift.shares_rows, shift.repeats > 0, shift.entities >= LEAST_TWINS
+        if not shares and not repeats:
+            return (shift.sentence,)
+        told = f"Of the holdout's {rows:,} rows {n_shared:,} stand in train, word for word. " if n_shared else ""
+        means = " ".join([SHARED_MEANS] * shares + [REPEATED_MEANS] * repeats)
+        explained = "stands where that does not explain it" if repeats else "stands"
+        fails = "mostly, too" if math.isinf(shift.feigned) else explained
+        remedies = [REMEDY] * (n_shared > 0 or repeats) + ["Split by entity."] * entities
+        return shift.sentence, f"{told * shares}{means} {BECOMES} {fails}.", " ".join(remedies)

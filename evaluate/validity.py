@@ -30,6 +30,7 @@ from synth.table.rows import Rows, observe
 from synth.table.translating import in_words
 
 BROKEN = "Rules that are broken: "  # Begins a note
+OTHER_FORM = "Cells in another form than the schema's, taken for what they mean:"  # Begins the next part
 SHOWN_ROWS = 100_000  # Rows that break a constraint, of which shapes are told, at most
 
 METRICS = (
@@ -82,10 +83,9 @@ def measure(tables: Tables) -> MetricResult:
     counts |= {f"it is not so that {law.constraint}": law.tally.n_broken for law in judged.laws}
     broken = [f"in {percent(n / len(rows))} of rows {what}" for what, n in Counter(counts).most_common(MOST) if n]
     notes = [f"{BROKEN}{'; '.join(broken)}."] if broken else []
-    other_form = "Cells in another form than the schema's, taken for what they mean:"
     if tables.translated:
         named = ", ".join(f"{name!r} ({in_words(counted)})" for name, counted in tables.translated.items())
-        notes.append(f"{other_form} {named}.")
+        notes.append(f"{OTHER_FORM} {named}.")
     columns, wrong = [], []
     for name, tally in judged.columns.items():
         texts = []
@@ -93,7 +93,7 @@ def measure(tables: Tables) -> MetricResult:
             rules = ", and ".join(judged.rules[name])
             texts.append(f"{tally.n_broken:,} of {tally.n:,} rows break a rule: the column {rules}.")
         if name in tables.translated:
-            texts.append(f"{other_form} {in_words(tables.translated[name])}.")
+            texts.append(f"{OTHER_FORM} {in_words(tables.translated[name])}.")
         note = " ".join(texts)
         columns.append(share("validity.column", tally, (name,), note, marks=of_columns.get(name, ALL)))
         if note:

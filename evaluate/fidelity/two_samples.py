@@ -100,7 +100,8 @@ def _apart(
     """The columns that differ by as much as matters, the furthest first; `Shift.twins`, and `Shift.repeats`."""
     names = sorted(schema.learned)
     compared = [(name, test) for name in names for test in _compared(train[name], holdout[name], schema.columns[name])]
-    pairs = _twins(counts), _repeats(counts)
+    surplus, chance = _repeats(counts)
+    pairs = _twins(counts, repeated=surplus > 0 and chance <= LEVEL / 2), (surplus, chance)
     *p_values, of_twins, of_repeats = holm([*(test.p_value for _, test in compared), *(chance for _, chance in pairs)])
     moved: dict[str, ShiftedColumn] = {}
     for (name, test), p_value in zip(compared, p_values, strict=True):
@@ -116,23 +117,34 @@ def _apart(
 
 
 def _repeats(counts: np.ndarray) -> tuple[float, float]:
-    """Pairs of equal rows within the holdout beyond what those within train make likely, as a share of its rows, and
+    """Rows of the holdout that repeat another beyond what those of train make likely, as a share of its rows, and
     their p-value. `counts`: *Sensitive*. As `counted` gives them. Such rows are fewer people than they seem, and weigh
     less in a count of rare ones: a table that copied nobody looks nearer to train.
+
+    Content that one side alone has, with two rows or more: by chance it is the holdout's as often as so many rows can
+    be drawn from the holdout, of all ways to draw them from one side.
     """
     stratum, train, holdout = counts.T
     codes = np.unique(stratum, return_inverse=True)[1]
     n_kept, n_held = (np.bincount(codes, weights=side) for side in (train, holdout))
-    ways = n_held * (n_held - 1)
-    chances = ways / np.maximum(ways + n_kept * (n_kept - 1), 1)
-    telling = (train + holdout == 2) & (train != holdout) & (chances[codes] > 0) & (chances[codes] < 1)
+    alone = (np.maximum(train, holdout) > 1) & (np.minimum(train, holdout) == 0)
+    codes, held, sizes = codes[alone], holdout[alone] > 0, (train + holdout)[alone]
+    chances = special.expit(_log_ways(n_held[codes], sizes) - _log_ways(n_kept[codes], sizes))
+    telling = (chances > 0) & (chances < 1)
     if not telling.any():
         return 0.0, 1.0
-    n_pairs, n_within, chance = int(telling.sum()), int((holdout[telling] == 2).sum()), chances[codes[telling]].mean()
-    return float((n_within - n_pairs * chance) / (1 - chance) / n_held.sum()), _binomial(n_within, n_pairs, chance)
+    held, chances, more = held[telling], chances[telling], sizes[telling] - 1
+    # Repeats in the holdout tell how many there were, whether some of these are too many.
+    surplus = float((more * (held - chances)).sum() / (1 - np.average(chances, weights=more)) / n_held.sum())
+    return min(surplus, 1.0), _binomial(held.sum(), len(held), chances.mean())
 
 
-def _twins(counts: np.ndarray) -> tuple[float, float]:
+def _log_ways(n: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """Logarithm of n (n - 1) ... (n - k + 1), the ways to draw k of n rows; minus infinity where there are too few."""
+    return np.asarray(special.gammaln(n + 1) - special.gammaln(np.maximum(n - k + 1, 0)))
+
+
+def _twins(counts: np.ndarray, *, repeated: bool = False) -> tuple[float, float]:
     """Pairs of equal rows, one on either side, beyond chance, as a share of the holdout, and their p-value. `counts`:
     *Sensitive*. As `counted` gives them.
 
@@ -156,8 +168,8 @@ def _twins(counts: np.ndarray) -> tuple[float, float]:
             (holdout > 0, n_kept * (n_kept - 1) / ways),
         )
     ]
-    # That there are too few says nothing beside repeated rows.
-    surest = min((tests[0], *(test for test in tests[1:] if test[0] > 0)), key=lambda test: test[1])
+    # That there are too few says nothing beside repeated rows: those of the holdout leave pairs within train to tell.
+    surest = min((tests[repeated], *(test for test in tests[1:] if test[0] > 0)), key=lambda test: test[1])
     return surest[0], min(1.0, len(tests) * surest[1])
 
 

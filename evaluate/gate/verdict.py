@@ -3,12 +3,14 @@
 The worst of the binding rules decides, those that an owner waives aside. Where train and holdout are of different
 populations, an attack tells these apart, and no member: an honest table looks like a leak, and a leak can look honest.
 So a rule that compares with the holdout is INCONCLUSIVE there, either way. What is counted among training rows alone
-stands. A holdout that holds training rows hides leaks and feigns none: FAIL stands, and nothing passes.
+stands. A holdout that holds training rows hides leaks and feigns none: FAIL stands, and nothing passes. One that
+repeats its rows feigns some: FAIL stands where they do not explain it.
 
 Source: Das, Zhang, Tramer 2024, "Blind Baselines Beat Membership Inference Attacks for Foundation Models",
 arXiv:2406.16201 (shift).
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
@@ -279,12 +281,14 @@ def questioned(finding: Finding, candidate: Candidate, real: RealFacts | None) -
     if real is None or not rests_on_holdout(finding.rule.measure) or finding.estimate is None:
         return finding
     shift, passes = real.shift, finding.outcome == "PASS"
-    if finding.proven is not None or (finding.outcome == "FAIL" and shift.only_shares_rows):
+    if finding.proven is not None:
         return finding  # a proof compares nothing
     if passes and _turned_round(candidate):
         why = f"An attack takes held-out rows for training rows. {SWAPPED}"
         return replace(finding, outcome="INCONCLUSIVE", reason=why)
-    if not shift.differs and not (shift.untested and passes):
+    explained = shift.feigned * _scale(candidate, real)
+    stays = finding.outcome == "FAIL" and _fails_by_more(finding.estimate, finding, explained)
+    if stays or not (shift.differs or (shift.untested and passes)):
         return finding
     if finding.outcome == "FAIL" and _beyond_twins(finding, candidate, real.duplicate_share_train):
         return replace(finding, reason=f"{finding.reason} Training rows' own twins do not explain it either.")
@@ -315,6 +319,20 @@ def _beyond_twins(finding: Finding, candidate: Candidate, twins: float) -> bool:
     counted = candidate.find(name, rule.subject)
     if name == rule.measure or rests_on_holdout(name) or not isinstance(counted, Estimate) or counted.low is None:
         return False
-    value, low, high = (end - twins for end in (counted.value, *counted.interval))
-    beyond = replace(counted, measure=rule.measure, value=value, low=low, high=high, reference=None)
-    return finding_of(Candidate(candidate.name, (beyond,)), rule).outcome == "FAIL"
+    return _fails_by_more(counted, finding, twins)
+
+
+def _fails_by_more(number: Estimate, finding: Finding, amount: float) -> bool:
+    """True where a number breaks the rule of a finding though it is better by so much."""
+    if amount == math.inf:
+        return False
+    amount = amount if number.direction == "lower" else -amount
+    value, low, high = (end - amount for end in (number.value, *number.interval))
+    less = replace(number, measure=finding.rule.measure, value=value, low=low, high=high, reference=None)
+    return finding_of(Candidate("", (less,)), finding.rule).outcome == "FAIL"
+
+
+def _scale(candidate: Candidate, real: RealFacts) -> float:
+    """Training rows for each synthetic one: copied people are a share of those whom so few rows could copy."""
+    copies = candidate.find("privacy.copies")
+    return max(1.0, real.train_rows / copies.n) if isinstance(copies, Estimate) else 1.0

@@ -161,7 +161,7 @@ def show(outcome: "RunOutcome", console: Console) -> None:
         _show_candidates(outcome, console)
     of_samples = dict.fromkeys(sentence for each in evaluation.candidates for sentence in on_samples(each))
     console.say(*_reasons(plan), *of_samples, *left_out(plan.schema), *predicted(evaluation))
-    console.warn(*given_away(evaluation), *evaluation.real.shift.warnings)
+    console.warn(*given_away(evaluation), *evaluation.real.warnings)
     console.say(*evaluation.real.shift.notes)
     for check in outcome.verdicts[0].checks if outcome.verdicts else ():  # of the real rows: the same for all
         if check.outcome == "did not come out":

@@ -38,8 +38,8 @@ from evaluate.ranking import ReplicatedFigures, frontier, ranked
 from evaluate.real_facts import RealFacts
 from evaluate.result import Candidate, Estimate, Evaluation, EvaluationError, Failure, GeneratorRecord
 from evaluate.tables import Real, Tables
-from evaluate.text import MOST_NAMED, listed
-from evaluate.validity import BROKEN
+from evaluate.text import MOST_NAMED, listed, short
+from evaluate.validity import BROKEN, OTHER_FORM
 from reports.exports import write_csv
 from reports.sections.quality import given_away
 from synth.errors import SchemaError
@@ -353,7 +353,7 @@ def _vendor(
     result = replace(
         result, rows_offered=offered.n_rows, missing_columns=tuple(offered.lacking), formula_cells=offered.n_formulas,
         extra_columns=tuple(offered.extra[:MOST_NAMED]), n_extra_columns=len(offered.extra),
-        renamed_columns=tuple(offered.renamed),
+        renamed_columns=tuple(f"{short(theirs)!r} for {short(ours)!r}" for theirs, ours in offered.renamed.items()),
     )  # fmt: skip
     if measured is None:
         return result
@@ -388,7 +388,7 @@ def _why(findings: list[Finding]) -> str:
             ends = "" if low is None or high is None else f" [{low:.3g}, {high:.3g}]"
             reason += f" {estimate.value:.3g}{ends} against a limit of {rule.limit:g}{rule.second}"
             if estimate.note.startswith(BROKEN):
-                reason += f" ({estimate.note.removeprefix(BROKEN).partition('. ')[0].rstrip('.')})"
+                reason += f" ({estimate.note.removeprefix(BROKEN).partition(f'. {OTHER_FORM}')[0].removesuffix('.')})"
         reasons.append(reason)
     return "; ".join(dict.fromkeys(reasons))
 
@@ -463,8 +463,9 @@ def sentences(comparison: VendorComparison) -> tuple[str, ...]:
                 f"{vendor.name} delivered {n:,} {'cell that a spreadsheet runs as a formula' if n == 1 else FORMULAS}; "
                 "open its file with none"
             )
-        if vendor.renamed_columns:
-            notes.append(f"{vendor.name} spells columns in another way: {listed(vendor.renamed_columns)}")
+        if names := vendor.renamed_columns:
+            more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+            notes.append(f"{vendor.name} spells columns in another way: {', '.join(names[:MOST_NAMED])}{more}")
         if vendor.standing == "ranked" and vendor.open:
             notes.append(f"{vendor.name} is ranked, though more evidence is needed before anything is released")
         if vendor.claim:

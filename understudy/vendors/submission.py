@@ -128,14 +128,16 @@ class DeliveredTable:
 
 def other_spellings(names: Iterable[Any], schema: Schema) -> dict[str, str]:
     """By delivered name the lacking column that is meant: the same but for case, blanks, dots, dashes and underscores.
+    Those between digits, and all but the first of several before one, are a part of a name ("dose 1.0", "lag_-1").
 
     >>> schema = build_schema({"status": "declared", "columns": {"hours.per.week": {"kind": "boolean"}}})
     >>> other_spellings(["Hours_per_week"], schema), other_spellings(["hours_per_week", "hours per week"], schema)
     ({'Hours_per_week': 'hours.per.week'}, {})
     """
     spelled: dict[str, tuple[list[str], list[str]]] = {}
-    for name in sorted({str(name) for name in names} ^ {*schema.kept}):
-        key = re.sub(r"[\s._-]", "", name).casefold() or name
+    delivered = {str(name) for name in names}
+    for name in sorted((delivered - {*schema.columns}) | ({*schema.kept} - delivered)):
+        key = re.sub(r"[\s._-](?!\d)|(?<=[^\d\s._-])[\s._-](?=\d)", "", name).casefold() or name
         spelled.setdefault(key, ([], []))[name in schema.kept].append(name)
     return {theirs[0]: ours[0] for theirs, ours in spelled.values() if len(theirs) == len(ours) == 1}
 
@@ -154,8 +156,9 @@ def look_at(name: str, path: Path, schema: Schema, limits: SizeLimits) -> Delive
     rows = conform(translate(frame, part)[0], part, outside="clamp", part=True)
     content = hashlib.sha256(np.sort(row_keys(rows, sorted(part.kept))).astype("<u8").tobytes())
     content.update("\0".join(sorted(part.kept)).encode("utf-8", "surrogatepass"))
+    n_formulas = formulas(frame, schema) + sum(map(runs, renamed))  # headings as delivered
     return DeliveredTable(
-        name, path, sha256, content.hexdigest(), len(frame), lacking, extra, part, formulas(frame, schema), renamed
+        name, path, sha256, content.hexdigest(), len(frame), lacking, extra, part, n_formulas, renamed
     )  # fmt: skip
 
 

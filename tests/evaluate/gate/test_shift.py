@@ -13,7 +13,7 @@ from evaluate.gate.decision import finding_of
 from evaluate.gate.policy import Policy, Rule, load_policy, shipped
 from evaluate.gate.verdict import judge_candidate, rests_on_holdout
 from evaluate.metrics import GATEABLE
-from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, MOST_UNSEEN, RealFacts, Shift
+from evaluate.real_facts import LEAST_AUC, LEAST_EFFECT, LEAST_TWINS, LEVEL, MOST_UNSEEN, REMEDY, RealFacts, Shift
 from evaluate.result import Candidate, Estimate
 from evaluate.tables import Real
 from synth.schema import build_schema
@@ -143,11 +143,16 @@ def test_a_holdout_that_was_cleared_of_twins_or_holds_training_rows_is_none() ->
     mixed = shift(alone[:1_000], pd.concat([alone[1_000:], alone[:100]]))
     assert mixed.twins == pytest.approx(100 / 1_100, abs=0.01)
     assert "Not all of the holdout is held out: 8.5% of its rows" in mixed.sentence
-    assert mixed.only_shares_rows
+    assert mixed.feigned == 0
     repeated = shift(alone[:1_000], pd.concat([alone[1_000:], alone[1_000:1_100]]))
     assert repeated.repeats == pytest.approx(100 / 1_100, abs=0.01)
     assert repeated.differs and "holdout's rows repeat another of its rows" in repeated.sentence
+    assert repeated.twins == 0 and repeated.feigned < 0.25
+    both = shift(train, pd.concat([holdout[~keys[1].isin(keys[0])], *[alone[1_000:1_100]] * 2]))
+    assert both.repeats > 0.05 and both.twins < -0.1
     assert not shift(pd.concat([alone[:1_000], alone[:100]]), alone[1_000:]).repeats
+    often = shift(alone[:1_000], pd.concat([alone[1_000:], *[alone[1_000:1_050]] * 3]))
+    assert often.repeats == pytest.approx(150 / 1_150, abs=0.01)
 
 
 @pytest.mark.statistical
@@ -252,3 +257,34 @@ def test_copies_fail_beside_any_holdout_unless_twins_explain_them() -> None:
     assert finding_of(case, Rule(measure=COPIED, limit=0.05, why="w")).outcome == "FAIL"
     for twins, expected in ((0.0, "FAIL"), (0.005, "FAIL"), (0.02, "INCONCLUSIVE")):
         assert outcome(case, COPIED, 0.05, facts(shift=OTHER, duplicate_share_train=twins))[0] == expected, twins
+
+
+REPEATED = {"n_train": 100, "n_holdout": 100, "low": 0.4, "high": 0.6}
+
+
+@pytest.mark.parametrize(("measure", "ends"), [(AUC, (0.96, 0.98)), ("privacy.copies.near", (0.85, 0.95)),
+                                               ("privacy.copies.values", (0.45, 0.55))])  # fmt: skip
+def test_repeated_rows_of_a_holdout_turn_no_fail_that_they_cannot_explain(
+    measure: str, ends: tuple[float, float]
+) -> None:
+    limit = 0.6 if measure == AUC else 0.1
+    case = Candidate("c", (estimate(measure, *ends),))
+    for more, expected in (({"repeats": 0.0025}, "FAIL"), ({"repeats": 0.0025, "twins": 0.1}, "FAIL"),
+                           ({"repeats": 0.227}, "INCONCLUSIVE"), ({"repeats": 0.0025, "twins": -0.1}, "INCONCLUSIVE"),
+                           ({"repeats": 0.6}, "INCONCLUSIVE")):  # fmt: skip
+        assert outcome(case, measure, limit, facts(shift=Shift(**REPEATED, **more)))[0] == expected, more
+    barely = Candidate("c", (estimate(measure, limit + 0.001, limit + 0.1),))
+    assert outcome(barely, measure, limit, facts(shift=Shift(**REPEATED, repeats=0.0025)))[0] == "INCONCLUSIVE"
+    few = Candidate("c", (*case.estimates, Estimate("privacy.copies", 0.0, 3, "lower", low=0.0, high=0.1)))
+    assert outcome(few, measure, limit, facts(shift=Shift(**REPEATED, repeats=0.0025)))[0] == "INCONCLUSIVE"
+
+
+def test_a_warning_says_what_shared_rows_entities_and_repeats_mean_and_what_to_do() -> None:
+    rows = facts(duplicates_across=30, shift=Shift(**REPEATED, twins=0.1)).warnings
+    assert "30 stand in train" in rows[1] and rows[1].endswith("a FAIL stands.") and rows[2] == REMEDY
+    people = facts(shift=Shift(**REPEATED, entities=0.1)).warnings
+    assert "word for word" not in " ".join(people) and people[2] == "Split by entity."
+    repeats = facts(shift=Shift(**REPEATED, repeats=0.1)).warnings
+    assert "10.0% of the holdout's rows repeat" in repeats[0] and "one population" not in repeats[0]
+    assert "look nearer to train" in repeats[1] and repeats[2] == REMEDY
+    assert len(facts(shift=OTHER).warnings) == 1 and not facts(shift=ALIKE).warnings

@@ -17,7 +17,16 @@ from synth.schema import Schema, build_schema
 from synth.table.text_files import SizeLimits
 from tests.understudy.conftest import Workspace, run_command
 from tests.understudy.vendors.conftest import HOSTILE, N_TRAIN, SCHEMA, Compared, people, run
-from understudy.vendors.submission import Asked, DeliveredTable, compared_rows, formulas, look_at, sampled, without
+from understudy.vendors.submission import (
+    Asked,
+    DeliveredTable,
+    compared_rows,
+    formulas,
+    look_at,
+    other_spellings,
+    sampled,
+    without,
+)
 
 OWN = "privacy.copies.unique.excess"
 
@@ -136,6 +145,18 @@ def test_5_in_100_jittered_training_rows_are_not_waved_through(desk: Path) -> No
     assert vendor["standing"] == "disqualified" or vendor["open"]
 
 
+def test_half_a_percent_of_repeated_rows_in_the_holdout_saves_no_table_of_moved_digits(desk: Path) -> None:
+    # Of fewer rows half a percent of repeats is no more than chance.
+    train, holdout = people(4_000, 1), people(4_000, 2)
+    pd.concat([holdout, holdout[:20]]).to_csv(desk / "holdout.csv", index=False)
+    train.to_csv(desk / "train.csv", index=False)
+    train.assign(weight=(train["weight"] + 0.01).round(2)).to_csv(desk / "moved.csv", index=False)
+    result = run(desk, ["moved.csv"], "--measure", "privacy.copies", "--measure", "privacy.membership")
+    assert 0.004 < result.evaluation.real.shift.repeats < 0.006
+    assert (result.exit_code, result.vendor("moved")["standing"]) == (1, "disqualified"), result.stderr
+    assert "privacy.membership.auc" in result.vendor("moved")["reason"]
+
+
 REFUSALS: list[tuple[list[str], tuple[object, ...], str]] = [
     ([], ("--policy", "nosuch"), "does not ship"),
     ([], ("--rows", 10), "rows=10"),
@@ -240,6 +261,17 @@ def test_cells_that_a_spreadsheet_would_run_are_counted_whatever_column_they_sta
     assert formulas(table.assign(town="=North"), schema) == 2 + 6
     assert formulas(table.rename(columns={"note": "=note"}), schema) == 2 + 1
     assert formulas(people(6, 1), schema) == 0
+
+
+def test_a_heading_is_a_formula_as_it_was_delivered_and_digits_in_names_are_apart(tmp_path: Path) -> None:
+    people(200, 1).rename(columns={"age": "-age"}).to_csv(tmp_path / "a.csv", index=False)
+    result = look_at("a", tmp_path / "a.csv", build_schema(SCHEMA), SizeLimits())
+    assert (result.renamed, result.n_formulas) == ({"-age": "age"}, 1)
+    kept, left_out = ("dose 1.0", "lag_-1", "Name", "x_1", "bin 12"), ("name", "dose.2")
+    columns = {name: {"kind": "boolean", "drop": name in left_out} for name in (*kept, *left_out)}
+    schema = build_schema({"status": "declared", "columns": columns})
+    assert other_spellings(["dose 10", "lag 1", "name", "X.1", "bin 1_2", "dose.2"], schema) == {"X.1": "x_1"}
+    assert other_spellings(["Dose_1.0", "Lag -1"], schema) == {"Dose_1.0": "dose 1.0", "Lag -1": "lag_-1"}
 
 
 @pytest.mark.statistical
