@@ -7,8 +7,9 @@ rows 2% of which are training rows. They are ranked rightly where the copies are
 come first, `trees` is behind nobody but these, and shuffled columns are behind all or barred.
 
 ``python -m benchmarks.vendors FOLDER --target NAME``, where FOLDER holds train, holdout and vendors' tables: they
-are compared as a buyer would, the schema inferred from train, with the same rounded to whole numbers, our `trees` and
-`latent_class` at epsilon 1, and `trees` 5% of whose rows are training rows. A cell has a number for each seed.
+are compared by validity, fidelity and copies (attacks take minutes more), the schema inferred from train, with the same
+rounded to whole numbers, our `trees` and `latent_class` at epsilon 1, and `trees` 5% of whose rows are training rows: of
+2%, as above, this cannot be said where the holdout repeats its rows. A cell has a number for each seed.
 """
 
 import argparse
