@@ -8,8 +8,8 @@ come first, `trees` is behind nobody but these, and shuffled columns are behind 
 
 ``python -m benchmarks.vendors FOLDER --target NAME``, where FOLDER holds train, holdout and vendors' tables: they
 are compared by validity, fidelity and copies (attacks take minutes more), the schema inferred from train, with the same
-rounded to whole numbers, our `trees` and `latent_class` at epsilon 1, and `trees` 5% of whose rows are training rows: of
-2%, as above, this cannot be said where the holdout repeats its rows. A cell has a number for each seed.
+rounded to whole numbers, our `trees` and `latent_class` at epsilon 1, and `trees` 5% of whose rows are training rows:
+2%, as above, cannot be said where the holdout repeats its rows. A cell has a number for each seed.
 """
 
 import argparse
