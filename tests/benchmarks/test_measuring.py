@@ -29,14 +29,14 @@ from tests.text_tables import TEXT, complaint_schema, complaints
 
 # ---- A run of several processes.
 
-BUSY = "import time\nheld = bytearray(1 << 26)\nwhile time.process_time() < 0.4: pass"
+BUSY = "import time\nheld = bytearray(1 << 26)\nwhile time.process_time() < 1: pass"
 
 
 def test_what_a_run_costs_is_that_of_the_processes_that_it_starts_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "LOOK_S", 0.02)
     alone = large.of_all(lambda: None)
     cost = large.of_all(lambda: subprocess.run([sys.executable, "-c", BUSY], check=True))
-    assert cost["cpu_s"] >= 0.4 > alone["cpu_s"]
+    assert cost["cpu_s"] > 0.5 > alone["cpu_s"]  # processes that end are counted by hundredths of a second
     assert cost["peak_mib"] > 64
 
 
