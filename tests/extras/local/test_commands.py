@@ -36,16 +36,21 @@ def randomized(survey: "Workspace", *more: object) -> Any:
     )
 
 
+def collected(survey: "Workspace", *more: object) -> Any:
+    folder = survey.folder
+    asked = ("--schema", folder / "survey.toml", "--reports", folder / "reports", "--out", folder / "model")
+    return survey.run("survey", *asked, *more)
+
+
 def test_reports_become_a_model_and_a_table_without_the_answers(survey: "Workspace") -> None:
     ran = randomized(survey, "--epsilon", 6, "--pairs", "age:job", "--json")
     assert ran.exit_code == 0
     assert (ran.json["statement"]["epsilon"], ran.json["statement"]["trust"]) == (6.0, "local")
     assert "has seen the answers already" in ran.stderr
     (survey.folder / "answers.csv").unlink()
-    ran_survey = survey.run(
-        "survey", "--reports", survey.folder / "reports", "--out", survey.folder / "model", "--json"
-    )
+    ran_survey = collected(survey, "--epsilon", 6, "--pairs", "age:job", "--json")
     assert ran_survey.exit_code == 0
+    assert (ran_survey.json["n_respondents"], ran_survey.json["left_out"]) == (900, {})
     clerks = ran_survey.json["columns"][1]["shares"][0]
     assert clerks["low"] < clerks["share"] < clerks["high"]
     assert abs(clerks["share"] - 0.8) < 0.15
@@ -54,18 +59,38 @@ def test_reports_become_a_model_and_a_table_without_the_answers(survey: "Workspa
     assert list(pd.read_csv(survey.folder / "made.csv").columns) == ["age", "job"]
 
 
-def test_a_table_that_does_not_fit_or_damaged_reports_leave_nothing(survey: "Workspace") -> None:
+def test_a_table_that_does_not_fit_leaves_nothing(survey: "Workspace") -> None:
     path = survey.folder / "answers.csv"
     path.write_text("age,job\n10,clerk\n20,spy\n")
     ran = randomized(survey, "--epsilon", 1)
     assert ran.exit_code == 2 and "spy" not in ran.stderr
     assert not (survey.folder / "reports").exists()
     assert randomized(survey, "--epsilon", 1, "--clamp").exit_code == 0
-    lines = survey.folder / "reports" / "reports.csv"
-    lines.write_text(lines.read_text() + "0,1\n")
-    ran_survey = survey.run("survey", "--reports", survey.folder / "reports", "--out", survey.folder / "model")
-    assert ran_survey.exit_code == 2 and "no sound reports" in ran_survey.stderr
-    assert not (survey.folder / "model").exists()
+
+
+def test_reports_that_count_nothing_are_told_by_reason_and_never_shown(survey: "Workspace") -> None:
+    assert randomized(survey, "--epsilon", 1).exit_code == 0
+    path = survey.folder / "reports" / "reports.jsonl"
+    path.write_text(path.read_text() + path.read_text().partition("\n")[0] + "\nzebrafish\n")
+    ran = collected(survey, "--epsilon", 1)
+    assert ran.exit_code == 0 and "zebrafish" not in ran.stdout + ran.stderr
+    assert "Respondents: 900. Reports left out: 1 that are no report, 1 sent again." in " ".join(ran.stdout.split())
+    other = collected(survey, "--epsilon", 2, "--out", survey.folder / "other")
+    assert other.exit_code == 2 and "901 of another survey" in other.stderr
+    assert not (survey.folder / "other").exists()
+
+
+def test_a_page_is_written_alone(survey: "Workspace") -> None:
+    schema, page = survey.folder / "survey.toml", survey.folder / "survey.html"
+    asked = ("randomize", "--schema", schema, "--epsilon", 1, "--page", page)
+    assert survey.run(*asked, "--json").json["page"] == str(page)
+    assert "Randomize my answers" in page.read_text()
+    for more in ((survey.folder / "answers.csv",), ("--out", survey.folder / "reports")):
+        ran = survey.run(*asked, *more)
+        assert ran.exit_code == 2 and "name either" in ran.stderr
+    schema.write_text(SCHEMA + '[columns.half]\nkind = "integer"\nbounds = [0, 30]\nmodeled = {expression = "age"}\n')
+    ran = survey.run(*asked)
+    assert ran.exit_code == 2 and "columns=half are modeled" in ran.stderr
 
 
 def test_a_fit_is_paid_by_a_ledger_and_audited_by_its_reports(survey: "Workspace") -> None:

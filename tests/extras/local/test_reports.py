@@ -1,39 +1,58 @@
-"""Reports as files: what is written is read back, no line points to a row, and damage is refused without a value."""
+"""Reports as files: what is written is read back, no line points to a row, and whatever arrives is counted or told."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from synth.errors import TableError
 from tests.extras.local.test_survey import people, schema_of
+from understudy.extras.local.generator import Local
 from understudy.extras.local.oracles import DirectEncoding
-from understudy.extras.local.survey import HEADER, LINES, Survey, collect, write
+from understudy.extras.local.survey import (
+    AGAIN,
+    CONTRADICTION,
+    NO_REPORT,
+    NO_SUCH_ANSWER,
+    OTHER_SURVEY,
+    ReportCounts,
+    Survey,
+    collect,
+    write,
+)
 
 N = 240
 
 
-def written(folder: Path, epsilon: float = 2.0, n_answers: int = 2) -> Survey:
-    survey = Survey.of(schema_of(N), epsilon, pairs="all", n_answers=n_answers)
-    assert len({question.oracle.mechanism for question in survey.questions}) == 2
-    folder.mkdir()
-    write(people(N), survey, folder)
-    return survey
+@pytest.fixture
+def survey() -> Survey:
+    asked = Survey.of(schema_of(N), 2.0, pairs="all", n_answers=2)
+    assert len({question.oracle.mechanism for question in asked.questions}) == 2
+    return asked
 
 
-def test_what_is_written_is_read_back_without_a_table(tmp_path: Path) -> None:
-    asked, counts = written(tmp_path / "reports"), collect(tmp_path / "reports")
-    assert (counts.survey.schema, counts.survey.questions, counts.n) == (asked.schema, asked.questions, N)
-    lines = pd.read_csv(tmp_path / "reports" / LINES, dtype=str)
-    assert len(lines) == sum(counts.n_each) == 2 * N
-    for number, (question, support) in enumerate(zip(asked.questions, counts.supports, strict=True)):
-        answers, k = lines["answer"][lines["question"] == str(number)], question.oracle.n_cells
+def sent(n: int, survey: Survey) -> list[dict[str, Any]]:
+    rows = people(n).astype(object).to_dict("records")
+    return [json.loads(json.dumps(survey.randomize(row))) for row in rows]  # type: ignore[arg-type]
+
+
+def same(counts: ReportCounts, other: ReportCounts) -> bool:
+    supports = (np.array_equal(a, b) for a, b in zip(counts.supports, other.supports, strict=True))
+    return all(supports) and (counts.n, counts.n_each) == (other.n, other.n_each)
+
+
+def test_what_is_written_is_read_back_without_a_table(survey: Survey, tmp_path: Path) -> None:
+    write(people(N), survey, tmp_path / "reports.jsonl")
+    counts, left_out = collect(tmp_path / "reports.jsonl", survey)
+    assert (counts.n, sum(counts.n_each), left_out) == (N, 2 * N, {})
+    lines = [json.loads(line)["answers"] for line in (tmp_path / "reports.jsonl").read_text().splitlines()]
+    for number, (question, support) in enumerate(zip(survey.questions, counts.supports, strict=True)):
+        answers, k = [each[str(number)] for each in lines if str(number) in each], question.oracle.n_cells
         assert len(answers) == counts.n_each[number]
         if isinstance(question.oracle, DirectEncoding):
-            expected = [int((answers == str(cell)).sum()) for cell in range(k)]
+            expected = [answers.count(cell) for cell in range(k)]
         else:
             expected = [sum(f"{int(bits, 16):0{4 * len(bits)}b}"[cell] == "1" for bits in answers) for cell in range(k)]
         assert support.tolist() == expected
@@ -42,45 +61,107 @@ def test_what_is_written_is_read_back_without_a_table(tmp_path: Path) -> None:
 @pytest.mark.statistical
 def test_no_line_stands_where_its_row_stood(tmp_path: Path) -> None:
     """Rows that are sorted, and hardly randomized: lines in the table's order would be sorted, too."""
-    n = 2_000
-    frame = people(n).sort_values("job", ignore_index=True)
-    survey = Survey.of(schema_of(n), 30.0, pairs="none", n_answers=1)
+    n, survey = 2_000, Survey.of(schema_of(2_000), 30.0, pairs="none", n_answers=1)
     for repeat in range(3):
-        folder = tmp_path / str(repeat)
-        folder.mkdir()
-        write(frame, survey, folder)
-        lines = pd.read_csv(folder / LINES)
-        asked = lines.index[lines["question"] == 2].to_numpy()
-        correlation = np.corrcoef(asked, lines.loc[asked, "answer"].astype(int))[0, 1]
-        assert abs(correlation) < 4.5 / np.sqrt(len(asked))
-        # Nor do questions stand in the order in which they were dealt.
-        turns = np.corrcoef(lines.index, lines["question"])[0, 1]
-        assert abs(turns) < 4.5 / np.sqrt(n)
+        write(people(n).sort_values("job", ignore_index=True), survey, tmp_path / f"{repeat}")
+        lines = [json.loads(line)["answers"] for line in (tmp_path / f"{repeat}").read_text().splitlines()]
+        asked = [(place, line["2"]) for place, line in enumerate(lines) if "2" in line]
+        assert abs(np.corrcoef(np.array(asked).T)[0, 1]) < 4.5 / np.sqrt(len(asked))
 
 
-def _line(folder: Path, change: Callable[[list[str]], list[str]]) -> None:
-    lines = (folder / LINES).read_text().splitlines()
-    (folder / LINES).write_text("\n".join([lines[0], *change(lines[1:])]) + "\n")
+def test_reports_in_any_order_doubled_late_and_in_any_files_count_once(survey: Survey, tmp_path: Path) -> None:
+    reports, rng = sent(40, survey), np.random.default_rng(0)
+    write_lines(tmp_path / "all", reports)
+    plain, _ = collect(tmp_path / "all", survey)
+    folder = tmp_path / "folder" / "late"
+    folder.mkdir(parents=True)
+    (folder / ".hidden").write_text("no report")
+    (folder / "one.json").write_text("\ufeff" + json.dumps(reports[0], indent=4))
+    doubled = [*reports[1:], *reports[:9]]
+    write_lines(folder.parent / "rest.txt", [doubled[i] for i in rng.permutation(len(doubled))])
+    counts, left_out = collect(tmp_path / "folder", survey)
+    assert same(counts, plain) and counts.n == 40
+    assert left_out == {AGAIN: 9}
 
 
-def _head(folder: Path, **change: object) -> None:
-    header = json.loads((folder / HEADER).read_text())
-    (folder / HEADER).write_text(json.dumps({**header, **change}))
+def test_of_a_respondent_whose_reports_contradict_each_other_none_counts(survey: Survey, tmp_path: Path) -> None:
+    reports = sent(30, survey)
+    first = reports[0]
+    other = {**reports[1], "respondent": first["respondent"]}
+    write_lines(tmp_path / "without", reports[1:])
+    expected, _ = collect(tmp_path / "without", survey)
+    for order in ([first, other, first], [other, first, first]):
+        write_lines(tmp_path / "with", [*order, *reports[1:]])
+        counts, left_out = collect(tmp_path / "with", survey)
+        assert same(counts, expected)
+        assert left_out == {CONTRADICTION: 3}
 
 
-DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "an answer sent twice": (lambda folder: _line(folder, lambda lines: [*lines, lines[0]]), "more lines"),
-    "an answer that there is not": (lambda folder: _line(folder, lambda lines: ["1,4", *lines[1:]]), "answer"),
-    "a text": (lambda folder: _line(folder, lambda lines: ["1,secret", *lines[1:]]), "cannot be read"),
-    "a larger epsilon": (lambda folder: _head(folder, epsilon=4.0), "something else"),
-}
+def test_a_question_that_nobody_answered_says_nothing(survey: Survey, tmp_path: Path) -> None:
+    write_lines(tmp_path / "one", sent(1, survey))
+    counts, _ = collect(tmp_path / "one", survey)
+    assert sorted(counts.n_each) == [0, 0, 0, 0, 1, 1]
+    assert [each.clique for each in counts.measurements()] == [
+        question.columns for question, n in zip(survey.questions, counts.n_each, strict=True) if n
+    ]
+    assert len(Local.asking(survey).of_reports(counts).sample(9, seed=0)) == 9
 
 
-@pytest.mark.parametrize(("damage", "words"), DAMAGE.values(), ids=DAMAGE)
-def test_damaged_reports_are_refused(damage: Callable[[Path], object], words: str, tmp_path: Path) -> None:
-    folder = tmp_path / "reports"
-    written(folder)
-    damage(folder)
-    with pytest.raises(TableError, match=words) as refused:
-        collect(folder)
-    assert "secret" not in str(refused.value)
+def write_lines(path: Path, reports: list[dict[str, Any]]) -> None:
+    path.write_text("\n".join(map(json.dumps, reports)) + "\n\n", encoding="utf-8")
+
+
+NO_SYMBOL: list[Any] = [-1, 5, 2**62, 1.0, True, None, "1", [], {}]
+NO_BITS: list[Any] = [
+    0,
+    None,
+    "",
+    "00",
+    "g" * 6,
+    "F" * 6,
+    " " * 6,
+    "0" * 8,
+    "ffffff",
+]  # of 20 there are, the last sets 24
+BAD: dict[str, list[Any]] = {
+    NO_REPORT: [
+        "secret", "[]", "null", "7", "NaN", '{"survey": 1', "{" * 5_000, '{"a": ' * 500, b"\xff\xfe", "\x00",
+        "9" * 5_000, "{}", "x" * 3_000_000, '{"survey": 1, "survey": 1, "respondent": 1, "answers": 1}',
+        {"respondent": None}, {"respondent": "secret"}, {"respondent": "a" * 33}, {"respondent": "A" * 32},
+        {"respondent": ["a" * 32]}, {"answers": None}, {"answers": [1, 2]}, {"sent": "today"},
+    ],
+    OTHER_SURVEY: [{"survey": "0" * 32}, {"survey": 7}, {"survey": {}}, {"survey": None}],
+    NO_SUCH_ANSWER: [
+        {"answers": {}}, {"answers": {"1": 1}}, {"answers": {"1": 1, "2": 1, "5": "000000"}},
+        {"answers": {"1": 1, "9": 1}}, {"answers": {"1": 1, "02": 1}},
+        *({"answers": {"1": 1, "2": bad}} for bad in NO_SYMBOL), *({"answers": {"1": 1, "5": bad}} for bad in NO_BITS),
+    ],
+}  # fmt: skip
+
+
+def test_what_is_no_report_of_the_survey_is_left_out_with_a_reason(survey: Survey, tmp_path: Path) -> None:
+    reports, path = sent(5, survey), tmp_path / "reports"
+    write_lines(path, reports)
+    expected, _ = collect(path, survey)
+    every = path.read_bytes()
+    for reason, each in [(reason, each) for reason, listed in BAD.items() for each in listed]:
+        line = json.dumps({**reports[0], **each}) if isinstance(each, dict) else each
+        path.write_bytes((line if isinstance(line, bytes) else line.encode()) + b"\n" + every)
+        counts, left_out = collect(path, survey)
+        assert (same(counts, expected), left_out) == (True, {reason: 1}), line
+
+
+@pytest.mark.parametrize("change", [{"epsilon": 2.5}, {"n_answers": 3}, {"pairs": "none"}, {"n_bins": 8}])
+def test_reports_of_another_survey_are_refused_where_none_is_left(
+    survey: Survey, change: dict[str, Any], tmp_path: Path
+) -> None:
+    other = Survey.of(schema_of(N), **{"epsilon": 2.0, "pairs": "all", "n_answers": 2, **change})
+    write_lines(tmp_path / "reports", sent(3, survey))
+    with pytest.raises(TableError, match="3 of another survey"):
+        collect(tmp_path / "reports", other)
+    (tmp_path / "reports").unlink()
+    for path, why in ((tmp_path, "nothing is there"), (tmp_path / "absent", "cannot be read")):
+        with pytest.raises(TableError, match=why):
+            collect(path, survey)
+    # The expected number of respondents and the name of the table say nothing of what a report means.
+    assert Survey.of(schema_of(2 * N, dataset="again"), 2.0, pairs="all", n_answers=2).digest == survey.digest

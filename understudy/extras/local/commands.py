@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.cli.options import ClampOption, OutFolder, SchemaFile, Table, console_of, opt, outside_of
+from understudy.cli.options import ClampOption, arg, console_of, opt, outside_of
 
 if TYPE_CHECKING:
     from understudy.console import Console
@@ -16,6 +16,7 @@ SEEN = (
     "and each further run on the same rows costs as much again"
 )
 WIDTHS = (0.02, 0.01)  # half widths of an interval for which respondents are told
+SurveySchema = Annotated[Path, opt("What is asked about.", "--schema")]
 EpsilonOption = Annotated[float, opt("Of all that one respondent sends; pure.")]
 PairsOption = Annotated[list[str] | None, opt(
     "A pair that is asked beside the columns, or all, none or auto; may be repeated.", "--pairs",
@@ -30,33 +31,30 @@ BinsOption = Annotated[int, opt("Of a number or time without declared ones.", "-
 def add_to(app: typer.Typer) -> None:
     asked = "--schema survey.schema.toml --epsilon 2"
     app.command("survey", epilog=f"Example: understudy survey {asked}")(survey)
-    app.command("randomize", epilog=f"Example: understudy randomize answers.csv {asked} --out reports")(randomize)
+    app.command("randomize", epilog=f"Example: understudy randomize {asked} --page survey.html")(randomize)
 
 
 def survey(  # noqa: PLR0913 - options of the command line
-    ctx: typer.Context,
-    schema: Annotated[Path | None, opt("What would be asked about.")] = None,
-    epsilon: Annotated[float | None, opt("Of all that one respondent sends; pure.")] = None,
-    pairs: PairsOption = None,
-    answers: AnswersOption = None,
-    bins: BinsOption = 16,
+    ctx: typer.Context, schema: SurveySchema, epsilon: EpsilonOption, pairs: PairsOption = None,
+    answers: AnswersOption = None, bins: BinsOption = 16,
     reports: Annotated[
-        Path | None, opt("A folder of `understudy randomize`: in place of a plan, a model of it.")
+        Path | None, opt("A file, or a folder of files, of reports as JSON: in place of a plan, a model of them.")
     ] = None,
     out: Annotated[Path | None, opt("The folder to make of that model; it must be new.")] = None,
-) -> int:
+) -> int:  # fmt: skip
     """Say what respondents would be asked, and how many it takes; or make a model of their reports. No table is read.
 
-    `understudy sample` draws rows from the model.
+    Reports come in any order. Those that count nothing are told by reason: copies of one that counts, reports of other
+    surveys, and what is no report. `understudy sample` draws rows from the model.
     """
     from synth.errors import JobError
 
-    console = console_of(ctx)
-    if reports is not None and out is not None and schema is None and epsilon is None:
-        return _collect(reports, out, console)
-    if reports is not None or out is not None or schema is None or epsilon is None:
-        raise JobError("a plan takes --schema and --epsilon, and a model of reports --reports and --out; name two")
-    return _plan(_planned(schema, epsilon, pairs, answers, bins), console)
+    console, asked = console_of(ctx), _planned(schema, epsilon, pairs, answers, bins)
+    if reports is not None and out is not None:
+        return _collect(reports, asked, out, console)
+    if reports is not None or out is not None:
+        raise JobError("a model of reports takes both --reports and --out; name the other, or neither for a plan")
+    return _plan(asked, console)
 
 
 def _plan(asked: "Survey", console: "Console") -> int:
@@ -79,50 +77,69 @@ def _plan(asked: "Survey", console: "Console") -> int:
 
 
 def randomize(  # noqa: PLR0913 - options of the command line
-    ctx: typer.Context, table: Table, schema: SchemaFile, epsilon: EpsilonOption, out: OutFolder,
+    ctx: typer.Context, schema: SurveySchema, epsilon: EpsilonOption, table: Annotated[
+        str | None, arg("A table whose rows are respondents, for --out.")
+    ] = None,
+    page: Annotated[Path | None, opt("The page to write, one HTML file on which respondents randomize.")] = None,
+    out: Annotated[Path | None, opt("The folder to make of a table's reports; it must be new.")] = None,
     pairs: PairsOption = None, answers: AnswersOption = None, bins: BinsOption = 16, clamp: ClampOption = False,
 ) -> int:  # fmt: skip
-    """Write what each respondent of a table would send: a simulation, or a batch on behalf of the respondents.
+    """Write a page on which respondents randomize their own answers, or what each respondent of a table would send.
 
-    Every row is a respondent, who randomizes their own answers by the system's randomness. Reports are written in an
-    order that links none of them to a row. Whoever runs this on a collected table has seen the answers already.
+    The page is one file that asks the network for nothing, and shows a report to copy or save. Of a table every row is
+    a respondent; reports are written in an order that links none of them to a row. Whoever runs this on a collected
+    table has seen the answers already.
     """
+    from synth.errors import JobError
     from synth.output import whole_folder
     from synth.table import read_table
+    from understudy.extras.local.page import write_page
     from understudy.extras.local.survey import write
 
     console, asked = console_of(ctx), _planned(schema, epsilon, pairs, answers, bins)
-    with whole_folder(out) as folder, console.stage("randomize"):
-        write(read_table(table, asked.schema, outside=outside_of(clamp)), asked, folder)
+    if page is not None and table is None and out is None:
+        write_page(asked, page)
+        what, path = "page", page
+    elif page is None and table is not None and out is not None:
+        with whole_folder(out) as folder, console.stage("randomize"):
+            write(read_table(table, asked.schema, outside=outside_of(clamp)), asked, folder / "reports.jsonl")
+        console.warn(SEEN)
+        what, path = "reports", out
+    else:
+        raise JobError("a page takes --page alone, and reports of a table take the table and --out; name either")
     statement = _say_guarantee(console, asked)
-    console.warn(SEEN)
-    console.say(f"Reports: {out}")
-    console.result({"reports": str(out), "statement": statement})
+    console.say(f"{what.capitalize()}: {path}")
+    console.result({what: str(path), "statement": statement})
     return 0
 
 
-def _collect(reports: Path, out: Path, console: "Console") -> int:
+def _collect(reports: Path, asked: "Survey", out: Path, console: "Console") -> int:
     import numpy as np
 
     from synth.output import check_new_folder
-    from understudy.extras.local import survey as files
     from understudy.extras.local.generator import Local
+    from understudy.extras.local.survey import collect
 
     check_new_folder(out)
     with console.stage("count reports"):
-        counts = files.collect(reports)
-    asked, columns = counts.survey, []
+        counts, left_out = collect(reports, asked)
+    columns = []
     with console.stage("estimate") as progress:
         Local.asking(asked).of_reports(counts, progress=progress).save(out)
     for number, (name, *others) in enumerate(question.columns for question in asked.questions):
         if not others:
             numbers = np.column_stack([counts.shares(number), *counts.intervals(number)]).tolist()
             rows = [dict(zip(("share", "low", "high"), row, strict=True)) for row in numbers]
-            told = [{"answer": name} | row for name, row in zip(asked.discretizer.labels(name), rows, strict=True)]
-            columns.append({"column": name, "shares": told})
+            shares = [{"answer": name} | row for name, row in zip(asked.discretizer.labels(name), rows, strict=True)]
+            columns.append({"column": name, "n_reports": counts.n_each[number], "shares": shares})
     statement = _say_guarantee(console, asked)
+    told = ", ".join(f"{n:,} {reason}" for reason, n in left_out.items()) or "none"
+    console.say(f"Respondents: {counts.n:,}. Reports left out: {told}.")
     console.say(f"Model: {out}")
-    console.result({"model": str(out), "statement": statement, "columns": columns})
+    console.result({
+        "model": str(out), "n_respondents": counts.n, "left_out": dict(left_out), "statement": statement,
+        "columns": columns,
+    })  # fmt: skip
     return 0
 
 

@@ -8,11 +8,12 @@ Source: Wang, Blocki, Li, Jha 2017 (1705.04421): the framework (Section 3), both
 between them (Section 5).
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from synth.dp.mechanisms import Words, system_words
 
 CHUNK = 4_000_000  # random words that are held at once
 _DIGITS = 80  # decimal digits of an exponential, before it is rounded to a whole number of `2^-64`
+_HEX = re.compile("[0-9a-f]*", re.ASCII)
+_Answers = TypeVar("_Answers", np.ndarray, list[Any])
 NO_ANSWER = -1  # the cell of a respondent who answers nothing, not even that the value is missing
 
 
@@ -27,7 +30,8 @@ NO_ANSWER = -1  # the cell of a respondent who answers nothing, not even that th
 class _Oracle:
     """What both have. `p` and `q` are probabilities as above, `n_words` random words of a report, about; `randomize`
     makes a report of each respondent's true answer, `NO_ANSWER` for none, and `supported` counts those that support
-    each answer; int64, shape (n_cells,).
+    each answer; int64, shape (n_cells,). In a file a report is what `to_plain` makes of it; `accepts` says whether what
+    came in is one, which may be anything, and `from_plain` reads accepted ones.
     """
 
     n_cells: int
@@ -46,7 +50,7 @@ class _Oracle:
             total += self.supported(self.randomize(part, words))
         return total
 
-    def chunks(self: Any, cells: np.ndarray) -> Iterator[np.ndarray]:
+    def chunks(self: Any, cells: _Answers) -> Iterator[_Answers]:
         step = max(CHUNK // self.n_words, 1)
         return (cells[start : start + step] for start in range(0, len(cells), step))
 
@@ -101,6 +105,15 @@ class DirectEncoding(_Oracle):
     def supported(self, reports: np.ndarray) -> np.ndarray:
         return np.bincount(reports, minlength=self.n_symbols)[: self.n_cells]
 
+    def to_plain(self, reports: np.ndarray) -> list[int]:
+        return [int(symbol) for symbol in reports]
+
+    def accepts(self, answer: object) -> bool:
+        return type(answer) is int and 0 <= answer < self.n_symbols
+
+    def from_plain(self, answers: Sequence[int]) -> np.ndarray:
+        return np.array(answers, dtype=np.int64)
+
 
 @dataclass(frozen=True)
 class UnaryEncoding(_Oracle):
@@ -137,6 +150,19 @@ class UnaryEncoding(_Oracle):
 
     def supported(self, reports: np.ndarray) -> np.ndarray:
         return np.asarray(reports.sum(axis=0, dtype=np.int64))
+
+    def to_plain(self, reports: np.ndarray) -> list[str]:
+        """Bits in hexadecimal, the first answer's first."""
+        return [bits.tobytes().hex() for bits in np.packbits(reports, axis=1)]
+
+    def accepts(self, answer: object) -> bool:
+        n_digits, n_left = -(-self.n_cells // 8) * 2, -self.n_cells % 8
+        is_hex = isinstance(answer, str) and len(answer) == n_digits and _HEX.fullmatch(answer) is not None
+        return is_hex and int(str(answer)[-2:], 16) % 2**n_left == 0  # bits after the last answer's are none
+
+    def from_plain(self, answers: Sequence[str]) -> np.ndarray:
+        packed = np.frombuffer(bytes.fromhex("".join(answers)), dtype=np.uint8).reshape(len(answers), -1)
+        return np.unpackbits(packed, axis=1, count=self.n_cells)
 
 
 Oracle = DirectEncoding | UnaryEncoding

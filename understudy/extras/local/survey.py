@@ -11,18 +11,22 @@ answers of all questions is smallest. For the noise alone that is m = 1: for una
 1 / sinh^2(epsilon / 2), and sinh(epsilon / 2) is at least m sinh(epsilon / (2 m)). Where epsilon is large the sample
 counts, and several answers each are better.
 
-**Files.** A folder of reports holds `survey.json` and `reports.csv`. The header has the schema, epsilon, how many
-answers each respondent gives, and of every question the columns, the mechanism and its probabilities. A line is
-`question,answer`: the number of the question, and a symbol, or bits in hexadecimal, the first answer's bit first. No
-order links a line to a row: rows are put into a random order before questions are dealt, and lines into another one
-before they are written; neither order is kept. The answers of one respondent have nothing in common.
+**Reports.** What a respondent sends is one JSON object: `survey`, the digest of the survey's public header;
+`respondent`, random bits that are drawn once and stand on every copy; and `answers`, for the number of each question
+a symbol, or bits in hexadecimal. The bits of `respondent` are drawn apart from all answers, and tell nothing of them.
+They link the answers of one respondent, whose parts of epsilon are added up anyway.
 """
 
+import codecs
+import hashlib
 import json
 import math
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from functools import cached_property
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -37,16 +41,16 @@ from synth.dp.budget import Budget
 from synth.dp.events import RandomizedResponseEvent
 from synth.dp.mechanisms import Words, system_words
 from synth.dp.schedule import EPSILON_RANGE, Schedule, require_declared
-from synth.errors import BudgetError, SchemaError, TableError, UnderstudyError
+from synth.errors import BudgetError, SchemaError, TableError
 from synth.generators.fitting.training_data import bound_contributions
 from synth.marginals import Measurement
 from synth.marginals.factor import MEAN_ABSOLUTE
-from synth.schema import Schema, build_schema
+from synth.schema import Schema
 from synth.schema.residual_schema import in_rows_alone
 from synth.table import conform
 from synth.table.rows import Rows
 from synth.validation import plain_json
-from understudy.extras.local.oracles import DirectEncoding, Oracle, smaller_variance
+from understudy.extras.local.oracles import Oracle, smaller_variance
 
 Pairs = Literal["auto", "none", "all"] | tuple[tuple[str, str], ...]
 ANSWERS = "randomized answers of each respondent"  # the event of a survey
@@ -54,8 +58,12 @@ MOST_CELLS = 100_000  # answers to one question at most
 LARGEST_NOISE = 0.2  # the mean distance of a pair from its true shares, by noise alone, up to which "auto" asks pairs
 QUANTILE = float(special.ndtri(0.975))
 _SHARES = np.linspace(0.0, 1.0, 101)  # among which the one with the widest interval is looked for
-HEADER, LINES = "survey.json", "reports.csv"
-LINES_AT_ONCE = 500_000
+N_DIGITS = 32  # of the name of a survey, and of that of a respondent: 128 bits in hexadecimal
+_TOKEN = re.compile(f"[0-9a-f]{{{N_DIGITS}}}", re.ASCII)
+NO_REPORT, OTHER_SURVEY = "that are no report", "of another survey, or of another version"
+NO_SUCH_ANSWER = "with answers that the survey does not have"
+AGAIN, CONTRADICTION = "sent again", "of respondents whose reports contradict each other"
+Answers = tuple[tuple[int, Any], ...]  # of one respondent: numbers of questions, each with what is sent
 
 
 @dataclass(frozen=True)
@@ -161,12 +169,62 @@ class Survey:
         first = (np.arange(n, dtype=np.int64) * self.n_answers) % len(self.questions)
         return np.flatnonzero((question - first) % len(self.questions) < self.n_answers)
 
-    def randomize(self, row: Mapping[str, Any], words: Words = system_words) -> list[tuple[int, np.ndarray | int]]:
-        """A respondent's report: the questions drawn for them, and a randomized answer to each. `row`: *Sensitive*."""
-        codes = self.codes(pd.DataFrame({name: [row[name]] for name in self.schema.kept if name in row}))
-        drawn = np.argsort(words(len(self.questions), np.uint64), kind="stable")[: self.n_answers].tolist()
-        asked = [(number, self.questions[number]) for number in drawn]
-        return [(number, question.oracle.randomize(question.cells(codes), words)[0]) for number, question in asked]
+    @cached_property
+    def header(self) -> dict[str, Any]:
+        """All that says what a report means, as plain JSON; public. Answers are named by labels, not by edges, whose
+        last digits may differ between machines.
+        """
+        columns = [
+            {"name": each.name, "kind": each.column.kind, "zone": each.column.zone, "answers": each.labels()}
+            for each in self.discretizer.attributes
+        ]
+        questions = [
+            {"columns": list(question.columns), "mechanism": question.oracle.mechanism, "p": question.oracle.p,
+             "q": question.oracle.q}
+            for question in self.questions
+        ]  # fmt: skip
+        return {"format": 2, "epsilon": self.epsilon, "delta": 0.0, "answers_each": self.n_answers,
+                "questions": questions, "columns": columns}  # fmt: skip
+
+    @cached_property
+    def digest(self) -> str:
+        """The survey's name in its reports."""
+        return hashlib.sha256(json.dumps(self.header, sort_keys=True).encode()).hexdigest()[:N_DIGITS]
+
+    def randomize(self, row: Mapping[str, Any], words: Words = system_words) -> dict[str, Any]:
+        """A respondent's report, plain JSON: randomized answers to the questions drawn for them. `row`: *Sensitive*.
+
+        Whoever sends it again sends this very report: another one would cost as much epsilon again.
+        """
+        codes, answers = self.codes(pd.DataFrame({n: [row[n]] for n in self.schema.kept if n in row})), {}
+        for number in np.argsort(words(len(self.questions), np.uint64), kind="stable")[: self.n_answers].tolist():
+            question = self.questions[number]
+            report = question.oracle.randomize(question.cells(codes), words)
+            answers[str(number)] = question.oracle.to_plain(report)[0]
+        return self.report(answers, words)
+
+    def report(self, answers: Mapping[str, Any], words: Words) -> dict[str, Any]:
+        token = words(N_DIGITS // 2, np.uint8).tobytes().hex()
+        return {"survey": self.digest, "respondent": token, "answers": answers}
+
+    def read(self, report: Any) -> tuple[bytes, Answers] | str:
+        """The respondent and the answers of a report, which may be anything; else why it is left out."""
+        if not isinstance(report, dict) or report.keys() != {"survey", "respondent", "answers"}:
+            return NO_REPORT
+        if report["survey"] != self.digest:
+            return OTHER_SURVEY
+        token, answers, oracles = report["respondent"], report["answers"], self._oracles
+        if not (isinstance(token, str) and _TOKEN.fullmatch(token) and isinstance(answers, dict)):
+            return NO_REPORT
+        if len(answers) != self.n_answers or not answers.keys() <= oracles.keys():
+            return NO_SUCH_ANSWER
+        if not all(oracles[number].accepts(answer) for number, answer in answers.items()):
+            return NO_SUCH_ANSWER
+        return bytes.fromhex(token), tuple(sorted((int(number), answer) for number, answer in answers.items()))
+
+    @cached_property
+    def _oracles(self) -> dict[str, Oracle]:
+        return {str(number): question.oracle for number, question in enumerate(self.questions)}
 
     def asked(self, table: Any, n_slots: int | None = None) -> tuple[list[np.ndarray], int]:
         """The true answers to each question by the rows of a table, one of each entity, and the number of slots.
@@ -283,84 +341,94 @@ class ReportCounts:
         return shares - width, shares + width
 
     def measurements(self) -> list[Measurement]:
-        """Each question as counts of respondents.
+        """Each question that somebody answered as counts of respondents.
 
         DEVIATES: answers differ in their variance, since that of generalized randomized response grows with the share.
         A measurement takes the root of the mean over all answers.
         """
         measured = []
         for number, question in enumerate(self.survey.questions):
+            if self.n_each[number] == 0:
+                continue
             sigma = self.n * float(np.sqrt(np.mean(self.deviations(number) ** 2)))
             measured.append(Measurement(question.columns, self.n * self.shares(number).reshape(question.sizes), sigma))
         return measured
 
 
-def write(table: Any, survey: Survey, folder: Path, words: Words = system_words) -> None:
-    """Header and lines of the respondents of a table, into a folder that is there, and empty. `table`: *Sensitive*."""
-    answers, n = survey.asked(table)
-    (folder / HEADER).write_text(json.dumps(_header(survey, n), indent=1) + "\n", encoding="utf-8")
-    texts: list[str] = []
-    for question, cells in zip(survey.questions, answers, strict=True):
-        for part in question.oracle.chunks(cells):
-            reports = question.oracle.randomize(part, words)
-            direct = isinstance(question.oracle, DirectEncoding)
-            texts += map(str, reports) if direct else (row.tobytes().hex() for row in np.packbits(reports, axis=1))
-    numbers = np.repeat(np.arange(len(answers)), [len(cells) for cells in answers])
-    order = np.argsort(words(len(numbers), np.uint64), kind="stable")
-    lines = {"question": numbers[order], "answer": np.array(texts, dtype=object)[order]}
-    pd.DataFrame(lines).to_csv(folder / LINES, index=False)
+def write(table: Any, survey: Survey, path: Path, words: Words = system_words) -> None:
+    """Write the reports of all respondents of a table, one a line, in no order of its rows. `table`: *Sensitive*."""
+    cells, n = survey.asked(table)
+    sent: list[dict[str, Any]] = [{} for _ in range(n)]
+    for number, (question, truths) in enumerate(zip(survey.questions, cells, strict=True)):
+        oracle, slots = question.oracle, iter(survey.respondents_of(number, n).tolist())
+        for part in oracle.chunks(truths):
+            for answer, slot in zip(oracle.to_plain(oracle.randomize(part, words)), slots, strict=False):
+                sent[slot][str(number)] = answer
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps(survey.report(answers, words))}\n" for answers in sent)
 
 
-def collect(folder: Path) -> ReportCounts:
-    """The reports of a folder, counted; no table is needed. Questions are planned anew from the schema."""
+def collect(path: Path, survey: Survey) -> tuple[ReportCounts, Counter[str]]:
+    """The reports of a file or folder, counted, and how many were left out by each reason; no table is needed.
+
+    A respondent counts once, however many copies came, and not at all where these contradict each other: nobody knows
+    which is theirs, and the order in which files are read must not decide.
+    """
+    kept, again, left_out = dict[bytes, Answers | None](), Counter[bytes](), Counter[str]()
+    for content in _contents(path, 10_000 + sum(question.oracle.n_cells for question in survey.questions)):
+        report = survey.read(content)
+        if isinstance(report, str):
+            left_out[report] += 1
+            continue
+        token, answers = report
+        if token in kept:
+            again[token] += 1
+        if kept.setdefault(token, answers) != answers:
+            kept[token] = None
+    for token, n_more in again.items():
+        contradicts = kept[token] is None
+        left_out[CONTRADICTION if contradicts else AGAIN] += n_more + contradicts
+    counted = [answers for answers in kept.values() if answers is not None]
+    if not counted:
+        why = ", ".join(f"{n:,} {reason}" for reason, n in left_out.items()) or "nothing is there"
+        raise TableError(
+            f"path={str(path)!r} holds no report that counts ({why}); name the schema and the options of the survey "
+            "that was asked"
+        )
+    by_question: list[list[Any]] = [[] for _ in survey.questions]
+    for number, answer in chain.from_iterable(counted):
+        by_question[number].append(answer)
+    supports = []
+    for oracle, sent in zip((question.oracle for question in survey.questions), by_question, strict=True):
+        parts = (oracle.supported(oracle.from_plain(part)) for part in oracle.chunks(sent))
+        supports.append(sum(parts, np.zeros(oracle.n_cells, dtype=np.int64)))
+    return ReportCounts(survey, tuple(supports), tuple(map(len, by_question)), len(counted)), left_out
+
+
+def _contents(path: Path, longest: int) -> Iterator[Any]:
+    """What stands in a file, or in those of a folder: one JSON text each, or one a line; `None` for what is none."""
     try:
-        content: Any = plain_json((folder / HEADER).read_bytes())
-        pairs = tuple(tuple(each["columns"]) for each in content["questions"] if len(each["columns"]) > 1)
-        survey = Survey.of(
-            build_schema(content["table_schema"]), content["epsilon"],
-            pairs=pairs, n_bins=content["n_bins"], n_answers=content["answers_each"],
-        )  # fmt: skip
-        n = int(content["n_respondents"])
-        if content != _header(survey, n):
-            raise TableError("the header says something else than its schema and epsilon give")
-        supports = [np.zeros(question.oracle.n_cells, dtype=np.int64) for question in survey.questions]
-        n_each = [0] * len(supports)
-        with pd.read_csv(
-            folder / LINES, dtype={"answer": str}, keep_default_na=False, chunksize=LINES_AT_ONCE
-        ) as parts:
-            for lines in parts:
-                for number, oracle in enumerate(question.oracle for question in survey.questions):
-                    texts = lines["answer"].to_numpy()[lines["question"].to_numpy() == number]
-                    n_each[number] += len(texts)
-                    for part in oracle.chunks(texts):
-                        supports[number] += oracle.supported(_parsed(oracle, part))
-        if sum(n_each) != n * survey.n_answers:
-            raise TableError("there are more lines, or fewer, than its respondents send")
-    except (OSError, ValueError, TypeError, LookupError) as error:
-        # What pandas or numpy say may hold a cell.
-        why = error if isinstance(error, UnderstudyError) else f"they cannot be read ({type(error).__name__})"
-        raise TableError(f"path={str(folder)!r} holds no sound reports: {why}; write them anew") from None
-    return ReportCounts(survey, tuple(supports), tuple(n_each), n)
+        inside = (file for file in sorted(path.rglob("*")) if file.is_file() and not file.name.startswith("."))
+        for file in inside if path.is_dir() else [path]:
+            with file.open("rb") as lines:
+                whole = _parsed(lines.read(longest))
+                if whole is not None and not lines.read(1):
+                    yield whole
+                    continue
+                lines.seek(0)
+                while line := lines.readline(longest):
+                    if line.strip():
+                        yield _parsed(line)
+                    while len(line) == longest and not line.endswith(b"\n"):  # the rest of a line that is too long
+                        line = lines.readline(longest)
+    except OSError as error:
+        raise TableError(
+            f"path={str(path)!r} cannot be read ({error.strerror}); name a file or folder that can"
+        ) from None
 
 
-def _header(survey: Survey, n: int) -> dict[str, Any]:
-    return {
-        "format": 1, "epsilon": survey.epsilon, "delta": 0.0, "n_respondents": n,
-        "answers_each": survey.n_answers, "n_bins": survey.n_bins,
-        "questions": [
-            {"columns": list(question.columns), "sizes": list(question.sizes), "mechanism": question.oracle.mechanism,
-             "epsilon": question.oracle.epsilon, "p": question.oracle.p, "q": question.oracle.q}
-            for question in survey.questions
-        ],
-        "table_schema": survey.schema.model_dump(mode="json"),
-    }  # fmt: skip
-
-
-def _parsed(oracle: Oracle, texts: np.ndarray) -> np.ndarray:
-    if isinstance(oracle, DirectEncoding):
-        symbols = texts.astype(np.int64)
-        if symbols.max() >= oracle.n_symbols:
-            raise TableError("an answer is none of its question")
-        return symbols
-    packed = np.frombuffer(bytes.fromhex("".join(texts)), dtype=np.uint8).reshape(len(texts), -1)
-    return np.unpackbits(packed, axis=1, count=oracle.n_cells)
+def _parsed(text: bytes) -> Any:
+    try:
+        return plain_json(text.removeprefix(codecs.BOM_UTF8))
+    except ValueError:
+        return None
