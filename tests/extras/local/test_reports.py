@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from synth.errors import TableError
-from tests.extras.local.test_survey import people, schema_of
+from tests.extras.local.test_survey import COLUMNS, people, schema_of
 from understudy.extras.local.generator import Local
 from understudy.extras.local.oracles import DirectEncoding
 from understudy.extras.local.survey import (
@@ -95,6 +95,15 @@ def test_of_a_respondent_whose_reports_contradict_each_other_none_counts(survey:
         counts, left_out = collect(tmp_path / "with", survey)
         assert same(counts, expected)
         assert left_out == {CONTRADICTION: 3}
+
+
+def test_a_respondent_needs_no_name_and_no_answer_may_be_forgotten() -> None:
+    columns = {"who": {"kind": "identifier", "bounds": [0, 99]}, "note": {"kind": "text"}, **COLUMNS}
+    survey = Survey.of(schema_of(N, entity="who", columns=columns), 2.0, pairs="none")
+    report = survey.randomize({"age": 41, "sex": None, "job": "cook"})
+    assert isinstance(survey.read(json.loads(json.dumps(report))), tuple)
+    with pytest.raises(TableError, match="job"):
+        survey.randomize({"age": 41, "sex": True})
 
 
 def test_a_question_that_nobody_answered_says_nothing(survey: Survey, tmp_path: Path) -> None:

@@ -192,11 +192,14 @@ class Survey:
         return hashlib.sha256(json.dumps(self.header, sort_keys=True).encode()).hexdigest()[:N_DIGITS]
 
     def randomize(self, row: Mapping[str, Any], words: Words = system_words) -> dict[str, Any]:
-        """A respondent's report, plain JSON: randomized answers to the questions drawn for them. `row`: *Sensitive*.
+        """A respondent's report, plain JSON: randomized answers to the questions drawn for them. `row`: *Sensitive*;
+        identifiers and texts, which are not asked, may be left out.
 
         Whoever sends it again sends this very report: another one would cost as much epsilon again.
         """
-        codes, answers = self.codes(pd.DataFrame({n: [row[n]] for n in self.schema.kept if n in row})), {}
+        unasked = {name for name in self.schema.kept if name not in self.schema.learned}
+        codes = self.codes(pd.DataFrame({n: [row.get(n)] for n in self.schema.kept if n in row or n in unasked}))
+        answers = {}
         for number in np.argsort(words(len(self.questions), np.uint64), kind="stable")[: self.n_answers].tolist():
             question = self.questions[number]
             report = question.oracle.randomize(question.cells(codes), words)
