@@ -60,7 +60,7 @@ form.addEventListener("submit", event => {
   form.reset(); // The answers are not kept.
   form.hidden = true;
   for (const number of Object.keys(sent.answers)) {
-    document.getElementById("drawn").append(document.getElementById(`question-${number}`).cloneNode(true));
+    document.getElementById("drawn").append(document.querySelector(`[data-question="${number}"]`).cloneNode(true));
   }
   const save = document.getElementById("save");
   save.href = `data:application/json,${encodeURIComponent(text.value)}`;
