@@ -25,7 +25,7 @@ from understudy.job.load import json_schema
 
 DERIVED = re.compile(r"(<!-- derived: ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MOST_REPEATED = 3  # parameters that two generators share and that are written out for both
-SHARED_BY = 3  # commands that share an option which is explained once
+SHARED_BY = 2  # commands that share an option which is explained once
 Json = Mapping[str, Any]
 
 
@@ -78,19 +78,19 @@ def _metric(metric: Metric) -> str:
 
 
 def commands() -> str:
-    """Every command with its arguments and options; those that three commands share stand at the head, once."""
+    """Every command with its arguments and options; those that commands share stand at the head, once."""
     told = list(_commands(typer.main.get_command(app), ("understudy",)))
     counts = Counter(record for _, _, records in told for record in records)
     usual = {record[0].split()[0]: record for record, count in reversed(counts.most_common()) if count >= SHARED_BY}
     shared = [record for record in counts if record in usual.values()]
-    parts = ["## Options of several commands", table(("argument or option", "meaning"), map(_option, shared))]
+    parts = ["## Options of several commands", "\n".join(map(_option, shared))]
     for words, command, records in told:
         parts.append(f"{'#' * max(len(words), 2)} {' '.join(words)}\n\n{_plain(command.help)}")
-        if command.epilog:
+        if command.epilog and not hasattr(command, "commands"):  # a group shows the example of a command in it
             parts.append(f"```sh\n{command.epilog.removeprefix('Example: ')}\n```")
-        options = ["- {}: {}".format(*_option(record)) for record in records if record not in shared]
+        options = [_option(record) for record in records if record not in shared]
         if others := [f"`{record[0].split()[0]}`" for record in records if record in shared]:
-            options.append(f"- {', '.join(others)}: as above")
+            options.append(f"- As above: {', '.join(others)}")
         parts += ["\n".join(options)] if options else []
     return "\n\n".join(parts)
 
@@ -107,9 +107,9 @@ def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str,
         yield words, command, [record for each in command.params if (record := each.get_help_record(context))]
 
 
-def _option(record: tuple[str, str]) -> tuple[str, str]:
+def _option(record: tuple[str, str]) -> str:
     name, meaning = record
-    return f"`{name.replace(' RANGE', '')}`", " ".join(meaning.split()).replace("[required]", "*Required.*")
+    return f"- `{name.replace(' RANGE', '')}`: {' '.join(meaning.split()).replace('[required]', '*Required.*')}"
 
 
 def _plain(text: str) -> str:
