@@ -25,7 +25,8 @@ from understudy.job.load import json_schema
 
 DERIVED = re.compile(r"(<!-- derived: ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MOST_REPEATED = 3  # parameters that two generators share and that are written out for both
-SHARED_BY = 3  # commands that share an option which is explained once
+MOST_IN_WORDS = 3  # values with "or" between them; more are a list
+SHARED_BY = 2  # commands that share an option which is explained once
 Json = Mapping[str, Any]
 
 
@@ -43,13 +44,6 @@ def main(root: Path) -> None:
 def pages(root: Path) -> list[Path]:
     """The pages that hold parts which are derived from the code."""
     return [page for page in sorted((root / "docs/reference").glob("*.md")) if DERIVED.search(page.read_text("utf-8"))]
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table in Markdown."""
-    lines = [tuple(head), *(tuple(row) for row in rows)]
-    lines.insert(1, ("---",) * len(lines[0]))
-    return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
 
 
 # Metrics
@@ -78,19 +72,19 @@ def _metric(metric: Metric) -> str:
 
 
 def commands() -> str:
-    """Every command with its arguments and options; those that three commands share stand at the head, once."""
+    """Every command with its arguments and options; those that commands share stand at the head, once."""
     told = list(_commands(typer.main.get_command(app), ("understudy",)))
     counts = Counter(record for _, _, records in told for record in records)
     usual = {record[0].split()[0]: record for record, count in reversed(counts.most_common()) if count >= SHARED_BY}
     shared = [record for record in counts if record in usual.values()]
-    parts = ["## Options of several commands", table(("argument or option", "meaning"), map(_option, shared))]
+    parts = ["## Options of several commands", "\n".join(map(_option, shared))]
     for words, command, records in told:
         parts.append(f"{'#' * max(len(words), 2)} {' '.join(words)}\n\n{_plain(command.help)}")
-        if command.epilog:
+        if command.epilog and not hasattr(command, "commands"):  # a group shows the example of a command in it
             parts.append(f"```sh\n{command.epilog.removeprefix('Example: ')}\n```")
-        options = ["- {}: {}".format(*_option(record)) for record in records if record not in shared]
+        options = [_option(record) for record in records if record not in shared]
         if others := [f"`{record[0].split()[0]}`" for record in records if record in shared]:
-            options.append(f"- {', '.join(others)}: as above")
+            options.append(f"- As above: {', '.join(others)}")
         parts += ["\n".join(options)] if options else []
     return "\n\n".join(parts)
 
@@ -107,9 +101,9 @@ def _commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str,
         yield words, command, [record for each in command.params if (record := each.get_help_record(context))]
 
 
-def _option(record: tuple[str, str]) -> tuple[str, str]:
+def _option(record: tuple[str, str]) -> str:
     name, meaning = record
-    return f"`{name.replace(' RANGE', '')}`", " ".join(meaning.split()).replace("[required]", "*Required.*")
+    return f"- `{name.replace(' RANGE', '')}`: {' '.join(meaning.split()).replace('[required]', '*Required.*')}"
 
 
 def _plain(text: str) -> str:
@@ -141,13 +135,13 @@ def keys(name: str, part: str = "", without: tuple[str, ...] = ()) -> str:
 
 
 def _keys(schema: Mapping[str, Json], required: Iterable[str]) -> str:
-    rows = (_key(key, part, key in required) for key, part in schema.items())
-    return table(("key", "meaning", "value", "unless said"), rows)
+    return "\n".join(_key(key, part, key in required) for key, part in schema.items())
 
 
-def _key(key: str, schema: Json, required: bool) -> tuple[str, str, str, str]:
-    default = "required" if required else _told(_toml(schema.get("default")))
-    return f"`{key}`", schema.get("description", ""), value(schema), default
+def _key(key: str, schema: Json, required: bool) -> str:
+    default = _told(_toml(schema.get("default")))
+    more = ", required" if required else f", default {default}" if default else ""
+    return f"- `{key}` ({value(schema)}{more}): {schema.get('description', '')}".removesuffix(": ")
 
 
 def _toml(default: Any) -> Any:
@@ -161,7 +155,8 @@ def value(schema: Json) -> str:
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(value(each) for each in schema["anyOf"] if each.get("type") != "null"))
     if "enum" in schema or "const" in schema:
-        return " or ".join(f"`{_toml(each)}`" for each in schema.get("enum", [schema.get("const")]))
+        values = [f"`{_toml(each)}`" for each in schema.get("enum", [schema.get("const")])]
+        return (", " if len(values) > MOST_IN_WORDS else " or ").join(values)
     if "prefixItems" in schema:
         return f"[{', '.join(value(each) for each in schema['prefixItems'])}]"
     if schema.get("type") == "array":
@@ -185,12 +180,13 @@ def _limits(schema: Json) -> str:
 
 def kinds() -> str:
     """Kinds of columns."""
-    rows = ((f"`{kind}`", _plain(fields["description"].partition("\n\n")[0])) for kind, fields in _kinds().items())
-    return table(("kind", "holds"), rows)
+    return "\n".join(
+        f"- `{kind}`: {_plain(fields['description'].partition(chr(10) * 2)[0])}" for kind, fields in _kinds().items()
+    )
 
 
 def column_keys() -> str:
-    """Every key of a column once, with the kinds that have it."""
+    """Every key of a column once, by the kinds that have it."""
     columns = _kinds()
     owners: dict[tuple[str, str], list[str]] = {}
     values: dict[tuple[str, str], set[str]] = {}
@@ -200,24 +196,20 @@ def column_keys() -> str:
                 same = key, each.get("description", "")
                 owners.setdefault(same, []).append(kind)
                 values.setdefault(same, set()).add(value(each))
-    rows = (
-        (
-            f"`{key}`",
-            meaning,
-            *(values[key, meaning] if len(values[key, meaning]) == 1 else ["by kind"]),
-            _owners(kinds, len(columns)),
-        )
-        for (key, meaning), kinds in owners.items()
-    )
-    return table(("key", "meaning", "value", "of"), rows)
+    parts: dict[str, list[str]] = {}
+    for (key, meaning), kinds in owners.items():
+        known = values[key, meaning]
+        told = f"- `{key}` ({known.pop() if len(known) == 1 else 'by kind'}): {meaning}"
+        parts.setdefault(_owners(kinds, len(columns)), []).append(told)
+    return "\n\n".join(f"**{kinds}**\n\n{chr(10).join(lines)}" for kinds, lines in parts.items())
 
 
 def _owners(kinds: list[str], n_all: int) -> str:
     if len(kinds) == n_all:
-        return "all"
+        return "All kinds"
     numbers = ["integer", "real", "weight"]
     rest = kinds[3:] if kinds[:3] == numbers else kinds
-    return ", ".join((["numbers"] if rest != kinds else []) + [f"`{name}`" for name in rest])
+    return ", ".join((["Numbers"] if rest != kinds else []) + [f"`{name}`" for name in rest])
 
 
 OF_TEXTS = """Every generator but `local` and `pategan` takes it, for columns of free text: `text = "lm"`, or a table of
