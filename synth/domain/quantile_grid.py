@@ -102,7 +102,7 @@ def line_attribute(
     mass = np.bincount(cells, weights=weight, minlength=n_cells).astype(np.float64)
     means = np.bincount(cells, weights=weight * distinct, minlength=n_cells) / np.maximum(mass, SMALLEST)
     n_distinct = np.bincount(cells, minlength=n_cells)
-    pools = _pools(mass, enough)
+    pools = _pools(mass, least)
     kept = np.zeros(n_cells, dtype=bool)
     kept[grid.beside_cells(edges, column)] = True
     few = kept & (pools == -2)

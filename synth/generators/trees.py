@@ -222,7 +222,7 @@ class Trees(AutoregressiveGenerator):
 
     name: ClassVar[str] = "trees"
     least_of_class: ClassVar[float] = SHARE
-    n_bins: int = Field(default=16, ge=2, le=1000, description="Codes of a number or time, about.")
+    n_bins: int = Field(default=24, ge=2, le=1000, description="Codes of a number or time, about.")
     smallest_leaf: int = Field(
         default=LEAST_UNITS, ge=1, le=10_000, description="Units of a leaf; below 20, members are found."
     )
