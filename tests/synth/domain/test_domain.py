@@ -147,6 +147,13 @@ def tables(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return rng.permutation(values), np.full(len(values), 1 / rows_a_unit)
 
 
+def test_what_enough_units_hold_at_an_end_is_drawn_in_a_large_table_too() -> None:
+    values = np.repeat(np.arange(1_000, 1_050), 1_000)
+    values[: 2 * LEAST] = 990
+    drawn_low = (drawn_anew(number(values, kind="integer", bounds=[0, 2_000]), values, 50_000) < 995).sum()
+    assert abs(drawn_low - 2 * LEAST) < 4 * np.sqrt(2 * LEAST)
+
+
 @settings(max_examples=60)
 @given(table=tables(), column=st.sampled_from(COLUMNS), n_bins=st.sampled_from([2, 3, 5, 16]))
 def test_no_code_or_cell_that_is_drawn_is_held_by_few_units(
