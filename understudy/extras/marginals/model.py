@@ -7,7 +7,6 @@ over those of such fits are about 1 where all is as declared, by an F distributi
 how these fits differ. A fit has fewer empty cells than the truth, and so leaves less: by a factor of up to `SPARSE`.
 """
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +34,7 @@ N_AGAIN = 8  # fits to noise as declared
 FALSE_ALARMS = 0.01  # of fits all of whose tables are as declared, about
 SPARSE = 1.5  # of a table whose counts are all zero, 0.5 against 0.34 of each cell's variance are left
 FEWEST = 2.0  # cells that a fit leaves of a table, for the table to be told anything of
-TOGETHER = "all together"
+TOGETHER = "all with noise"
 
 
 class Publisher(Frozen):
@@ -247,27 +246,27 @@ def _checked(known: Publication, fitted: MarkovRandomField, fit: Any, n: int | N
     dof = left / max(spread, 0.25)
     ratio = ours / np.maximum(left, 1e-12)
     more, less = f.sf(ratio / SPARSE, dof, N_AGAIN * dof), f.cdf(ratio, dof, N_AGAIN * dof)
+    less[[i for i, each in enumerate(known.tables) if each.table.scale is None]] = 1.0  # exact counts may well agree
     p = np.where(told, np.minimum(more, less), 1.0)
-    residuals = []
-    for i in np.argsort(p, kind="stable"):
-        verdict = "as declared" if told[i] else "cannot be told"
-        if p[i] * 2 * len(p) < FALSE_ALARMS:
-            verdict = "more" if more[i] < less[i] else "less"
-        stated: dict[str, Any] = {"table": TOGETHER, "cells": sum(each.counts.size for each in known.tables)}
-        if i < len(known.tables):
-            each = known.tables[i]
-            stated = {
-                "table": each.name, "columns": tuple(map(fine, each.clique)), "mechanism": each.table.mechanism,
-                "scale": each.table.scale, "cells": each.counts.size,
-            }  # fmt: skip
-        noise = math.sqrt(ratio[i]) if told[i] else None
-        residuals.append(Residuals.model_validate({**stated, "left": left[i], "noise": noise, "verdict": verdict}))
-    return residuals
+    stated: list[dict[str, Any]] = [
+        {"table": each.name, "columns": tuple(map(fine, each.clique)), "mechanism": each.table.mechanism,
+         "scale": each.table.scale, "cells": each.counts.size}
+        for each in known.tables
+    ]  # fmt: skip
+    stated.append({"table": TOGETHER, "cells": sum(each["cells"] for each in stated if each["scale"])})
+    is_off = 2 * len(p) * p < FALSE_ALARMS
+    off = np.where(is_off, np.where(more < less, "more", "less"), np.where(told, "as declared", "cannot be told"))
+    noise = [float(each) if known else None for each, known in zip(np.sqrt(ratio), told, strict=True)]
+    return [
+        Residuals(**stated[i], left=float(left[i]), noise=noise[i], verdict=str(off[i]))  # type: ignore[arg-type]
+        for i in np.argsort(p, kind="stable")
+    ]
 
 
 def _squares(known: Publication, counts: Sequence[Array], fitted: MarkovRandomField) -> Array:
-    """The sum of squared residuals of each table, in its declared standard deviations, and that of all."""
+    """The sum of squared residuals of each table, in its declared standard deviations, and that of all with noise."""
     pairs = zip(known.tables, counts, strict=True)
     gaps = ((own - each.of_marginal(fitted.marginal(each.clique))) / each.table.sigma for each, own in pairs)
     squares = [float(np.square(gap).sum()) for gap in gaps]
-    return np.array([*squares, sum(squares)])
+    noisy = (square for each, square in zip(known.tables, squares, strict=True) if each.table.scale)
+    return np.array([*squares, sum(noisy)])

@@ -79,7 +79,7 @@ class PublishedTable(Frozen):
     def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Noise as declared, to see what a check comes to where it is true; it protects nobody."""
         if self.scale is None:
-            return rng.uniform(-0.5, 0.5, shape)
+            return rng.normal(0, EXACT_SIGMA, shape)
         if self.mechanism == "laplace":
             return rng.laplace(0, self.scale, shape)
         if self.mechanism == "geometric":
