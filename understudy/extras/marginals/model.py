@@ -3,8 +3,9 @@
 **The check.** True counts of a table are the marginal of some distribution. So what a fit to all tables leaves of each
 is noise, less what the fit could take up. How much that is depends on how tables overlap and on how many cells are
 empty, and follows from the model: noise as declared is put on its own marginals, and fitted again. Squares of residuals
-over those of such fits are about 1 where all is as declared, by an F distribution whose degrees of freedom follow from
-how these fits differ. A fit has fewer empty cells than the truth, and so leaves less: by a factor of up to `SPARSE`.
+over those of such fits are about 1 where all is as declared, by an F distribution. But a fit has fewer empty cells than
+the truth, and so leaves less: of tables that are all empty .34 of the variance in place of .5. So a ratio counts for
+more noise only beyond `LEAST_MORE`, and over `USUAL`.
 """
 
 import warnings
@@ -32,7 +33,9 @@ from understudy.extras.marginals.tables import Array, Cells, Publication, Publis
 
 N_AGAIN = 8  # fits to noise as declared
 FALSE_ALARMS = 0.01  # of fits all of whose tables are as declared, about
-SPARSE = 1.5  # of a table whose counts are all zero, 0.5 against 0.34 of each cell's variance are left
+LEAST_MORE, USUAL = 1.6, 1.2
+SPREAD = {"laplace": 2.5, "geometric": 2.5}  # variance of a square over twice its mean; else that of half a Gaussian
+GAUSSIAN_SPREAD = 1.25
 FEWEST = 2.0  # cells that a fit leaves of a table, for the table to be told anything of
 TOGETHER = "all with noise"
 
@@ -241,11 +244,11 @@ def _checked(known: Publication, fitted: MarkovRandomField, fit: Any, n: int | N
         total = float(n) if n is not None else _total(known.tables, counts)
         again.append(_squares(known, counts, fit(noisy, total=total, warm_start=fitted)))
     left, told = np.mean(again, axis=0), np.mean(again, axis=0) >= FEWEST
-    # A square of a normal variable has a variance of 2: overlap makes less of it, and heavy tails more.
-    spread = float(np.mean(np.var(again, axis=0, ddof=1)[told] / left[told])) / 2 if told.any() else 1.0
-    dof = left / max(spread, 0.25)
+    spread = [SPREAD.get(each.table.mechanism, GAUSSIAN_SPREAD) for each in known.tables]
+    dof = left / np.array([*spread, max(spread)])
     ratio = ours / np.maximum(left, 1e-12)
-    more, less = f.sf(ratio / SPARSE, dof, N_AGAIN * dof), f.cdf(ratio, dof, N_AGAIN * dof)
+    more = np.where(ratio > LEAST_MORE, f.sf(ratio / USUAL, dof, N_AGAIN * dof), 1.0)
+    less = f.cdf(ratio, dof, N_AGAIN * dof)
     less[[i for i, each in enumerate(known.tables) if each.table.scale is None]] = 1.0  # exact counts may well agree
     p = np.where(told, np.minimum(more, less), 1.0)
     stated: list[dict[str, Any]] = [
