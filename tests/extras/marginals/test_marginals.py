@@ -25,7 +25,8 @@ YES_NO = build_schema({"status": "declared", "columns": {"ill": {"kind": "boolea
 
 @pytest.fixture(scope="module")
 def model() -> PublishedModel:
-    return us.from_marginals(published(), schema_of(), n=N, publisher=OFFICE)
+    fitted: PublishedModel = us.from_marginals(published(), schema_of(), n=N, publisher=OFFICE)
+    return fitted
 
 
 def test_coarse_and_fine_tables_are_fitted_together(model: PublishedModel) -> None:
@@ -45,7 +46,8 @@ def test_a_saved_model_draws_the_same_rows_and_keeps_whose_guarantee_it_is(
     model.save(tmp_path / "model")
     loaded: Any = us.load(tmp_path / "model")
     given = pd.DataFrame({"age": [3, 33, 93], "status": ["child", "at work", "at home"]})
-    for options in ({}, {"given": given}):
+    every: tuple[dict[str, Any], ...] = ({}, {"given": given})
+    for options in every:
         pd.testing.assert_frame_equal(loaded.sample(seed=1, **options), model.sample(seed=1, **options))
     assert loaded.statement is None
     assert loaded.origin == model.origin

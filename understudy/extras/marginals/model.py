@@ -261,7 +261,7 @@ def _checked(known: Publication, fitted: MarkovRandomField, fit: Any, n: int | N
     off = np.where(is_off, np.where(more < less, "more", "less"), np.where(told, "as declared", "cannot be told"))
     noise = [float(each) if known else None for each, known in zip(np.sqrt(ratio), told, strict=True)]
     return [
-        Residuals(**stated[i], left=float(left[i]), noise=noise[i], verdict=str(off[i]))  # type: ignore[arg-type]
+        Residuals(**stated[i], left=float(left[i]), noise=noise[i], verdict=str(off[i]))
         for i in np.argsort(p, kind="stable")
     ]
 
