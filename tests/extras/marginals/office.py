@@ -59,6 +59,6 @@ def published(seed: int = 0, declared: Mapping[str, float] | None = None) -> dic
     for name, scale in SCALES.items():
         cells = counts_of(frame, name.split(" by "))
         cells["value"] += np.rint(rng.normal(0, scale, len(cells))).astype(int)
-        said = scale * (declared or {}).get(name, 1.0)
-        tables[name] = {"cells": cells, "mechanism": "discrete gaussian", "scale": said}
+        stated = scale * (declared or {}).get(name, 1.0)
+        tables[name] = {"cells": cells, "mechanism": "discrete gaussian", "scale": stated}
     return tables

@@ -45,8 +45,8 @@ def test_a_saved_model_draws_the_same_rows_and_keeps_whose_guarantee_it_is(
 ) -> None:
     model.save(tmp_path / "model")
     loaded: Any = us.load(tmp_path / "model")
-    given = pd.DataFrame({"age": [3, 33, 93], "status": ["child", "at work", "at home"]})
-    every: tuple[dict[str, Any], ...] = ({}, {"given": given})
+    rows = pd.DataFrame({"age": [3, 33, 93], "status": ["child", "at work", "at home"]})
+    every: tuple[dict[str, Any], ...] = ({}, {"given": rows})
     for options in every:
         pd.testing.assert_frame_equal(loaded.sample(seed=1, **options), model.sample(seed=1, **options))
     assert loaded.statement is None
@@ -60,7 +60,7 @@ def test_a_saved_model_draws_the_same_rows_and_keeps_whose_guarantee_it_is(
 
 def test_the_guarantee_is_the_publishers_and_none_where_there_is_no_noise(model: PublishedModel) -> None:
     quoted = (
-        "no formal guarantee but its publisher's, quoted and not checked: 'Office of Statistics' claims epsilon 1, "
+        "no formal guarantee of its own; quoted and not checked: 'Office of Statistics' claims epsilon 1, "
         "delta 1e-06, unit 'person'"
     )
     assert model.promise == quoted
@@ -162,6 +162,8 @@ BAD: dict[str, tuple[Any, str]] = {
     "exact": (lambda: wrong(mechanism="none"), "scale is of noise, and mechanism is none"),
     "other mechanism": (lambda: wrong(mechanism="cauchy"), "mechanism='cauchy'"),
     "shape": (lambda: wrong(cells=np.zeros((3, 2)), columns=["region", "status"]), "has shape=(4, 3), and not (3, 2)"),
+    "ragged": (lambda: wrong(cells=[[1, 2], [3]], columns=["region"]), "has shape=(4,), and not (2,)"),
+    "too many": (lambda: cells(lambda c: c.assign(value=10**12)), "and a model has 1e+10 at most"),
     "unknown key": (lambda: wrong(sigma=1), "unknown key 'sigma'"),
     "group": (lambda: wrong(groups={"region": {"up": ["northern"]}}), "a group names an unknown category"),
     "group of numbers": (lambda: wrong(groups={"age": {"old": [99]}}), "a number names where each begins"),

@@ -23,7 +23,7 @@ from synth.dp.statement import NO_GUARANTEE, PrivacyStatement
 from synth.errors import JobError, SchemaError, TableError, TableNote
 from synth.generators.models.constraints import affordable, structural_zeros
 from synth.generators.models.fitted import MarginalModel
-from synth.generators.models.model import Arrays, Content
+from synth.generators.models.model import MOST_ROWS, Arrays, Content
 from synth.marginals import MarkovRandomField, estimate, junction_tree
 from synth.marginals.factor import CELLS_A_MB
 from synth.progress import Progress, quiet
@@ -32,10 +32,9 @@ from synth.validation import Frozen, sentence
 from understudy.extras.marginals.tables import Array, Cells, Publication, PublishedTable, publication_of
 
 N_AGAIN = 8  # fits to noise as declared
-FALSE_ALARMS = 0.01  # of fits all of whose tables are as declared, about
+FALSE_ALARMS = 0.05  # of fits all of whose tables are as declared, at most; fewer, as a fit leaves less of overlaps
 LEAST_MORE, USUAL = 1.6, 1.2
-SPREAD = {"laplace": 2.5, "geometric": 2.5}  # variance of a square over twice its mean; else that of half a Gaussian
-GAUSSIAN_SPREAD = 1.25
+SPREAD = {"laplace": 2.0, "geometric": 2.0}  # variance of a square over twice its mean; of a Gaussian it is 1
 FEWEST = 2.0  # cells that a fit leaves of a table, for the table to be told anything of
 TOGETHER = "all with noise"
 
@@ -74,10 +73,10 @@ class Residuals(Frozen):
 
     def words(self, most: str) -> str:
         """What is wrong with it. `most`: the table that is off most."""
-        one = f"table={self.table!r} differs", f"noise that it declares ({self.mechanism}, scale={self.scale})"
-        all_ = f"the tables differ, most of all table={most!r},", "noise that they declare"
-        which, declared = all_ if self.table == TOGETHER else one
-        measured = f"{which} from what all tables say together by {self.noise:.2g} times the {declared}: "
+        which, declared = f"table={self.table!r} differs", f"it declares ({self.mechanism}, scale={self.scale})"
+        if self.table == TOGETHER:
+            which, declared = f"the tables differ, most of all table={most!r},", "they declare"
+        measured = f"{which} from what all tables say together by {self.noise:.2g} times the noise that {declared}: "
         if self.verdict == "more":
             return f"{measured}a scale is too small, or other rows are counted; correct it, or leave the table out"
         return f"{measured}a scale is too large, or noise was taken out again, and the model trusts it too little"
@@ -97,7 +96,7 @@ class Origin(Frozen):
             return NO_GUARANTEE
         exact = [each.table for each in self.tables if each.mechanism == "none"]
         beside = f"; without noise, so that no such claim covers them: {', '.join(exact)}" if exact else ""
-        return f"{NO_GUARANTEE} but its publisher's, quoted and not checked: {self.publisher.words}{beside}"
+        return f"{NO_GUARANTEE} of its own; quoted and not checked: {self.publisher.words}{beside}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,6 +161,8 @@ def from_marginals(
     progress("reading tables", None)
     known = publication_of(published, schema)
     total = float(n) if n is not None else _total(known.tables, [each.counts for each in known.tables])
+    if total > MOST_ROWS:
+        raise TableError(f"the tables are of {total:.3g} rows, and a model has {MOST_ROWS:.0e} at most; correct them")
     most = max_model_mb * CELLS_A_MB
     zeros = (*known.zeros, *affordable(structural_zeros(schema, known.discretizer), known.discretizer.sizes, most / 2))
     size = junction_tree(
@@ -244,7 +245,7 @@ def _checked(known: Publication, fitted: MarkovRandomField, fit: Any, n: int | N
         total = float(n) if n is not None else _total(known.tables, counts)
         again.append(_squares(known, counts, fit(noisy, total=total, warm_start=fitted)))
     left, told = np.mean(again, axis=0), np.mean(again, axis=0) >= FEWEST
-    spread = [SPREAD.get(each.table.mechanism, GAUSSIAN_SPREAD) for each in known.tables]
+    spread = [SPREAD.get(each.table.mechanism, 1.0) for each in known.tables]
     dof = left / np.array([*spread, max(spread)])
     ratio = ours / np.maximum(left, 1e-12)
     more = np.where(ratio > LEAST_MORE, f.sf(ratio / USUAL, dof, N_AGAIN * dof), 1.0)

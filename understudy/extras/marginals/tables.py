@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -52,12 +53,10 @@ class PublishedTable(Frozen):
     @model_validator(mode="after")
     def _scaled(self) -> Self:
         exact = self.mechanism == "none"
-        refuse(
-            [
-                (exact and self.scale is not None, "scale is of noise, and mechanism is none; leave it out"),
-                (not exact and self.scale is None, f"mechanism={self.mechanism!r} has a scale; add it"),
-            ]
-        )
+        refuse([
+            (exact and self.scale is not None, "scale is of noise, and mechanism is none; leave it out"),
+            (not exact and self.scale is None, f"mechanism={self.mechanism!r} has a scale; add it"),
+        ])  # fmt: skip
         return self
 
     @property
@@ -126,7 +125,7 @@ def publication_of(tables: Mapping[str, PublishedTable], schema: Schema) -> Publ
             f"columns={', '.join(lacking)} are in no table, so that nothing is known of them; publish a table of each, "
             "or set drop = true for it"
         )
-    attributes = {name: _attribute(name, schema.columns[name], frames, tables) for name in schema.modeled}
+    attributes = {name: _attribute(name, schema.columns[name], frames) for name in schema.modeled}
     discretizer = Discretizer(tuple(attributes.values()))
     domain, zeros = dict(discretizer.sizes), []
     for name, attribute in attributes.items():
@@ -158,8 +157,8 @@ def publication_of(tables: Mapping[str, PublishedTable], schema: Schema) -> Publ
 
 def _frame(name: str, table: PublishedTable, schema: Schema) -> pd.DataFrame:
     """The columns of a table as the schema has them (groups as they are called), and its counts last."""
-    cells = read_table(table.cells) if isinstance(table.cells, str) else table.cells
-    frame = cells.copy() if isinstance(cells, pd.DataFrame) else _long(name, table, np.asarray(cells), schema)
+    cells = read_table(table.cells) if isinstance(table.cells, str | Path) else table.cells
+    frame = cells.copy() if isinstance(cells, pd.DataFrame) else _long(name, table, schema)
     frame.columns = frame.columns.map(str)
     columns = tuple(table.columns or (each for each in frame.columns if each != table.value))
     where = f"table={name!r}: "
@@ -195,8 +194,9 @@ def _faults(frame: pd.DataFrame, columns: Sequence[str], table: PublishedTable, 
         yield f"it has columns={', '.join(more)} beside those named; leave these out"
 
 
-def _long(name: str, table: PublishedTable, cells: NDArray[Any], schema: Schema) -> pd.DataFrame:
+def _long(name: str, table: PublishedTable, schema: Schema) -> pd.DataFrame:
     """An array as a line for each of its cells."""
+    cells = np.array(table.cells, dtype=object)  # of lists that are no array, an array of lists
     levels: list[Sequence[Any]] = []
     for each in table.columns or ():
         column: Any = schema.columns.get(each)
@@ -211,8 +211,8 @@ def _long(name: str, table: PublishedTable, cells: NDArray[Any], schema: Schema)
         raise TableError(
             f"table={name!r}: an array over its columns has shape={shape}, and not {cells.shape}; correct it"
         )
-    frame = pd.DataFrame(list(product(*levels)), columns=list(table.columns or ()), dtype=object)
-    return frame.assign(**{table.value: cells.ravel()}) if levels else pd.DataFrame({table.value: [float(cells)]})
+    lines = pd.DataFrame(list(product(*levels)), columns=list(table.columns or ()), dtype=object)
+    return lines.assign(**{table.value: cells.ravel()})
 
 
 def _alone(columns: Mapping[str, Any]) -> Schema:
@@ -221,9 +221,7 @@ def _alone(columns: Mapping[str, Any]) -> Schema:
     return build_schema({"status": "declared", "columns": plain})
 
 
-def _attribute(
-    name: str, column: Any, frames: Mapping[str, pd.DataFrame], tables: Mapping[str, PublishedTable]
-) -> Attribute:
+def _attribute(name: str, column: Any, frames: Mapping[str, pd.DataFrame]) -> Attribute:
     """The codes of a column: categories, or stretches between all places where a stretch of any table begins."""
     if column.is_categorical:
         return Discretizer.by_schema(_alone({name: column})).attributes[0]
