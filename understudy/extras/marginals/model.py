@@ -32,7 +32,7 @@ from synth.validation import Frozen, sentence
 from understudy.extras.marginals.tables import Array, Cells, Publication, PublishedTable, publication_of
 
 N_AGAIN = 8  # fits to noise as declared
-FALSE_ALARMS = 0.05  # of fits all of whose tables are as declared, at most; fewer, as a fit leaves less of overlaps
+FALSE_ALARMS = 0.02  # of fits all of whose tables are as declared, at most
 LEAST_MORE, USUAL = 1.6, 1.2
 SPREAD = {"laplace": 2.0, "geometric": 2.0}  # variance of a square over twice its mean; of a Gaussian it is 1
 FEWEST = 2.0  # cells that a fit leaves of a table, for the table to be told anything of
