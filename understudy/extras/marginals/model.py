@@ -243,7 +243,7 @@ def _checked(known: Publication, fitted: MarkovRandomField, fit: Any, n: int | N
             replace(each, counts=own).measurement(known.domain) for each, own in zip(known.tables, counts, strict=True)
         ]
         total = float(n) if n is not None else _total(known.tables, counts)
-        again.append(_squares(known, counts, fit(noisy, total=total, warm_start=fitted)))
+        again.append(_squares(known, counts, fit(noisy, total=total)))
     left, told = np.mean(again, axis=0), np.mean(again, axis=0) >= FEWEST
     spread = [SPREAD.get(each.table.mechanism, 1.0) for each in known.tables]
     dof = left / np.array([*spread, max(spread)])
