@@ -83,7 +83,6 @@ class ModelDisplay:
 
     @property
     def promise(self: Any) -> str:
-        """Its guarantee in words."""
         return guarantee_words(self.statement)
 
     def __repr__(self: Any) -> str:
