@@ -8,6 +8,7 @@ Who reads a kind says what its objects are:
 
 - "generator" `synth.generators.registry`, "measure" and "measure on request" `evaluate.metrics`, "section"
   `reports.document`, "command" `understudy.cli`, "schema command" `understudy.cli.schemas`
+- "model" (by the name that saved ones have, of no generator) `synth.generators.registry`
 - "wrapper" `synth.generators.base`, "audit" (by the name of its generator) `evaluate.privacy.audit.white_box`
 - "trust" (a sentence) `synth.dp.statement`, "settings" (`Described`, by the key that tells such a file from others)
   `understudy.job.load`

@@ -147,7 +147,7 @@ def fine(name: str) -> str:
     >>> fine("age"), fine("age" + MARK)
     ('age', 'age')
     """
-    return name.removesuffix(MARK)
+    return name.partition("\0")[0]
 
 
 def has_coarse_codes(n_codes: int, n_groups: int) -> bool:

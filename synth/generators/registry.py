@@ -158,6 +158,9 @@ def _loaded(
         whole: Model = extras.load("wrapper")[around].load(inner, content[around], own, schema, elsewhere)
         return whole
     made_by = content.get("generator")
+    if isinstance(made_by, str) and made_by in extras.entries("model"):
+        brought: Model = extras.load("model")[made_by].load(content, arrays, schema, statement)
+        return brought
     if not isinstance(made_by, str) or made_by not in _known() or generator_class(made_by).unsaved is not None:
         raise ModelError("the model is of an unknown generator; upgrade understudy")
     if made_by not in _ours() and statement is not None:

@@ -56,8 +56,8 @@ class MarginalModel(TableModel):
         if isinstance(self.distribution, LatentClasses):
             return self._decoded(sample_classes(self.distribution, len(known), rng, codes), rng, known)
         for name, groups in self._coarse_codes.items():
-            if name in codes:
-                codes[name + MARK] = groups[codes[name]]
+            if fine(name) in codes:
+                codes[name] = groups[codes[fine(name)]]
         drawn = {**sample_given(self.distribution, codes, rng), **codes}
         return self._decoded(np.column_stack([drawn[a.name] for a in attributes]), rng, known)
 
@@ -69,11 +69,12 @@ class MarginalModel(TableModel):
 
     @cached_property
     def _coarse_codes(self) -> dict[str, np.ndarray]:
-        """The coarse code of every code, of the columns that have coarse ones."""
+        """For each coarse attribute the coarse code of every code of its column."""
         coarse = {}
         for factor in self.distribution.potentials if isinstance(self.distribution, MarkovRandomField) else ():
-            if len(factor.attributes) == 2 and factor.attributes[1] == factor.attributes[0] + MARK:
-                coarse[factor.attributes[0]] = factor.log_values.argmax(axis=1).astype(np.int32)
+            name = factor.attributes[-1]
+            if name.endswith(MARK) and factor.attributes == (fine(name), name):
+                coarse[name] = factor.log_values.argmax(axis=1).astype(np.int32)
         return coarse
 
     @cached_property

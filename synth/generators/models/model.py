@@ -81,13 +81,17 @@ class Model(Protocol):
 class ModelDisplay:
     """The display of a fitted model in a notebook; a mixin for models."""
 
-    def __repr__(self: Model) -> str:
-        n_columns, rows = len(self.schema.kept), f"{self.default_rows:,} rows"
-        return f"<Model {self.name!r} of {n_columns} columns and {rows}: {guarantee_words(self.statement)}>"
+    @property
+    def promise(self: Any) -> str:
+        return guarantee_words(self.statement)
 
-    def _repr_html_(self: Model) -> str:
+    def __repr__(self: Any) -> str:
+        n_columns, rows = len(self.schema.kept), f"{self.default_rows:,} rows"
+        return f"<Model {self.name!r} of {n_columns} columns and {rows}: {self.promise}>"
+
+    def _repr_html_(self: Any) -> str:
         rows = [("columns", f"{len(self.schema.kept):,}"), ("rows that a sample has", f"{self.default_rows:,}")]
-        rows.append(("guarantee", guarantee_words(self.statement)))
+        rows.append(("guarantee", self.promise))
         return html_table(f"Model {self.name!r}", ("", ""), rows)
 
 
