@@ -1,0 +1,459 @@
+"""The walk over related tables, parents first: what a row of each is drawn given, and how it comes to name its parents.
+
+Each row is drawn below one parent, the *first*, whose columns it is drawn given, and those of the parents above. Of a
+*further* parent the columns are drawn with the row's own, and a row of it that is like these is named afterwards. The
+key of a lookup table that is taken over is a category. Names of columns of other tables are "table.column".
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from evaluate.text import listed
+from synth.errors import BudgetError, SchemaError
+from synth.infer import infer_schema
+from synth.schema import Schema
+from synth.schema.residual_schema import free_name
+from synth.split import row_keys
+from synth.table import conform
+from synth.validation import Frozen
+from understudy.extras.related.keys import ForeignKey, Keys, Positions, comparable, positions
+
+LABELED = 100  # rows of a lookup table whose key is learned as a category; of a larger one, its columns are
+SAME = 0.99  # share of rows whose parent and whose first parent lie below one row further up, for this to be a rule
+MOST_MEASURED = 20_000  # rows that are looked at to choose a first parent
+LABEL_MARK = " | "  # between the parts of a key of several columns, where it is a category
+
+
+class Further(Frozen):
+    """A parent that a row names beside its first one."""
+
+    key: ForeignKey
+    prefix: str = Field(description="What the names of its columns begin with.")
+    columns: tuple[str, ...] = ()  # of the parent, drawn with the row
+    there: str | None = None  # column of whether it is named; `None`: it always is
+    label: str | None = None  # column of the key as a category
+    count: str | None = None  # column of the parent that holds how many rows name it so
+    within: str | None = None  # table of which this parent and the first one lie below the same row
+
+
+class Step(Frozen):
+    """How the rows of one table are drawn."""
+
+    table: str
+    first: ForeignKey | None = None
+    further: tuple[Further, ...] = ()
+    implied: tuple[tuple[ForeignKey, str], ...] = ()  # keys that name the row of a table above
+    inherited: tuple[str, ...] = ()  # columns that a row is drawn given, as the model names them
+    count: str | None = None  # column of the first parent that holds how many rows it has
+    loose: float = 0.0  # rows without a first parent, for each row of that table
+    unit: str | None = None  # column that names the row of the root that a row is below
+    carried: tuple[str, ...] = ()  # its own columns that rows below are drawn given
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Real tables as they are fitted, *Sensitive*, and how each is drawn. `above`: rows of tables above, by table."""
+
+    keys: Keys
+    keep: frozenset[str]
+    private: bool
+    declared: Mapping[str, Schema]  # of whole tables, as they were given
+    own: Mapping[str, Schema]  # of the columns that are no keys
+    steps: dict[str, Step] = field(default_factory=dict)
+    schemas: dict[str, Schema] = field(default_factory=dict)
+    rows: dict[str, pd.DataFrame] = field(default_factory=dict)
+    above: dict[str, dict[str, Positions]] = field(default_factory=dict)
+    learned: set[str] = field(default_factory=set)  # tables with something to learn beside what they inherit
+
+    @property
+    def roots(self) -> list[str]:
+        return [name for name in self.keys.order if name not in self.keep and self.steps[name].first is None]
+
+    def children(self, table: str) -> list[tuple[str, ForeignKey]]:
+        return [(name, key) for name, key in self.keys.edges() if key.table == table and name not in self.keep]
+
+
+def check_kept(keys: Keys, keep: Collection[str]) -> None:
+    for name in keep:
+        if name not in keys.tables:
+            raise SchemaError(f"keep names {name!r}, which is no table")
+        if lost := [key.table for key in keys.tables[name].foreign if key.table not in keep]:
+            raise SchemaError(
+                f"{name} is kept as it is and refers to {listed(lost)}, which is not: its keys would name no synthetic "
+                "row; keep both, or neither"
+            )
+
+
+def candidates(keys: Keys, name: str, keep: Collection[str]) -> list[ForeignKey]:
+    """Foreign keys that a row may be drawn below: of tables that are drawn, and no part of a longer key."""
+    own = keys.tables[name].foreign
+    return [k for k in own if k.table not in keep and not any({*k.columns} < {*other.columns} for other in own)]
+
+
+def check_private(keys: Keys, keep: Collection[str], schemas: Mapping[str, Schema]) -> str:
+    """The root of a private fit, whose rows with all below them are the units. Reads no row."""
+    drawn = [name for name in keys.order if name not in keep]
+    roots = [name for name in drawn if not candidates(keys, name, keep)]
+    if len(roots) != 1:
+        raise BudgetError(
+            f"with epsilon the unit is a row of one table with all below it, and {listed(roots)} are below none; name "
+            "lookup tables that are public in keep, and leave the others to a fit with an epsilon of its own"
+        )
+    for name in drawn:
+        own, schema = keys.tables[name], schemas.get(name)
+        if schema is None or schema.status != "declared":
+            raise BudgetError(f"{name}: with epsilon each table needs a declared schema; give it in schemas")
+        if name == roots[0]:
+            if not own.primary:
+                raise BudgetError(f"{name}: its rows with all below them are the units, and need a key; name it")
+            continue
+        first = candidates(keys, name, keep)[0]
+        if own.most is None and {*own.primary} != {*first.columns}:
+            raise BudgetError(
+                f"{name}: with epsilon a row of {first.table} has a bounded number of rows here; set most, a public "
+                "number, in its keys"
+            )
+        if schema.order is not None and first.table != roots[0]:
+            raise BudgetError(
+                f"{name}: order={schema.order!r} is of rows right below the units, and {first.table} is no unit; leave "
+                "order out"
+            )
+    return roots[0]
+
+
+def lay_out(
+    tables: Mapping[str, pd.DataFrame], parents: Mapping[str, Mapping[ForeignKey, Positions]], keys: Keys,
+    keep: Collection[str], schemas: Mapping[str, Schema], *, private: bool,
+) -> Walk:  # fmt: skip
+    """The tables as they are fitted. `tables`, `parents`: *Sensitive*. With valid keys; of a private fit `bounded`."""
+    own = {}
+    for name in keys.order:
+        hidden = hidden_columns(keys, name)
+        shown = [column for column in map(str, tables[name]) if column not in hidden]
+        if name in keep or not shown:
+            continue
+        schema = schemas.get(name)
+        own[name] = infer_schema(tables[name][shown], propose_entity=False) if schema is None else _without(schema, hidden)
+    walk = Walk(keys, frozenset(keep), private, schemas, own)
+    for name in keys.order:
+        if name not in keep:
+            _add_table(walk, name, tables, parents)
+    for name in walk.steps:  # numbers of rows below, which are known once the steps are
+        _join(walk, name, tables, parents)
+    return walk
+
+
+def hidden_columns(keys: Keys, name: str) -> set[str]:
+    """Columns that no model learns: keys that are made anew, or taken from a parent."""
+    own = keys.tables[name]
+    alone = {*own.primary} if len(own.primary) == 1 else set()
+    return {column for key in own.foreign for column in key.columns} | alone | ({own.number} - {None})  # type: ignore[arg-type]
+
+
+def _without(schema: Schema, hidden: Collection[str]) -> Schema | None:
+    columns = {name: column for name, column in schema.columns.items() if name not in hidden}
+    if not columns:
+        return None
+    roles: dict[str, Any] = {name: tuple(c for c in getattr(schema, name) if c in columns)
+                             for name in ("sensitive", "quasi_identifiers")}  # fmt: skip
+    roles |= {"target": schema.target if schema.target in columns else None, "task": None, "parties": ()}
+    if schema.order is None or schema.order in hidden:
+        roles |= {"order": None, "nondecreasing_in_entity": (), "entity": None, "constant_in_entity": ()}
+        roles["max_rows_per_unit"] = 1
+    else:  # the parent's row stands for the entity
+        columns = {str(schema.entity): schema.columns[str(schema.entity)], **columns}
+    kept = tuple(each for each in schema.constraints if {*each.columns} <= columns.keys())
+    return Schema.model_validate({**dict(schema), **roles, "columns": columns, "constraints": kept})
+
+
+def _add_table(
+    walk: Walk, name: str, tables: Mapping[str, pd.DataFrame], parents: Mapping[str, Mapping[ForeignKey, Positions]]
+) -> None:
+    """Choose the first parent of a table, and what becomes of its other keys."""
+    keys, frame, at = walk.keys, tables[name], parents[name]
+    own, options = keys.tables[name], candidates(keys, name, walk.keep)
+    first = options[0] if options else None
+    if len(options) > 1 and not walk.private:
+        first = max(options, key=lambda key: (-round(float((at[key] < 0).mean()), 2), _clustering(walk, name, frame, at[key])))
+    above = walk.above[name] = {}
+    if first is not None:
+        above[first.table] = at[first]
+        above |= {table: _followed(at[first], rows) for table, rows in walk.above[first.table].items()}
+    assigned = {*first.columns} if first else set()
+    further, implied = list[Further](), list[tuple[ForeignKey, str]]()
+    for key in sorted(own.foreign, key=lambda key: -len(key.columns)):
+        if {*key.columns} <= assigned:
+            continue
+        if assigned & {*key.columns}:
+            raise SchemaError(f"{name}: {key} shares some of its columns with another key, and not all; take one of them out")
+        assigned |= {*key.columns}
+        if key.table in above and (walk.private or _agree(above[key.table], at[key]) >= SAME):
+            implied.append((key, key.table))
+            continue
+        further.append(_further(walk, name, key, at[key], above))
+    loose = float((at[first] < 0).sum() / max(len(tables[first.table]), 1)) if first else 0.0
+    walk.steps[name] = Step(table=name, first=first, further=tuple(further), implied=tuple(implied), loose=loose)
+
+
+def _further(walk: Walk, name: str, key: ForeignKey, at: Positions, above: Mapping[str, Positions]) -> Further:
+    twice = sum(other.table == key.table for other in walk.keys.tables[name].foreign) > 1
+    prefix = f"{'+'.join(key.columns)}->{key.table}" if twice else key.table
+    if walk.private:  # by what is declared; a parent that is drawn counts within the unit alone
+        own = walk.declared[name].columns
+        may_lack = key.table not in walk.keep or any(own[c].missing for c in key.columns if c in own)
+    else:
+        may_lack = bool((at < 0).any())
+    there = f"{prefix} is there" if may_lack else None
+    if key.table in walk.keep:
+        return Further(key=key, prefix=prefix, there=there)
+    theirs, within = walk.above[key.table], None
+    if walk.private:
+        within = next(iter(reversed(theirs)), None)
+    else:
+        for table, rows in theirs.items():
+            if table in above and _agree(above[table], _followed(at, rows)) >= SAME:
+                within = table
+                break
+    return Further(key=key, prefix=prefix, there=there, within=within)
+
+
+def _followed(at: Positions, rows: Positions) -> Positions:
+    """Rows of rows: of those at some positions, -1 for none."""
+    return np.append(rows, -1)[at]
+
+
+def _agree(one: Positions, other: Positions) -> float:
+    both = (one >= 0) & (other >= 0)
+    return float((one[both] == other[both]).mean()) if both.any() else 0.0
+
+
+def _clustering(walk: Walk, name: str, frame: pd.DataFrame, at: Positions) -> float:
+    """How much more alike the rows of one parent are than any: omega squared, a mean over columns."""
+    schema = walk.own.get(name)
+    rows = np.flatnonzero(at >= 0)[:MOST_MEASURED]
+    if schema is None or len(rows) < 10:
+        return 0.0
+    groups, shares = np.unique(at[rows], return_inverse=True)[1], []
+    sizes = np.bincount(groups)
+    for column in (c for c in schema.learned if c in frame):
+        values = pd.Series(pd.factorize(frame[column].iloc[rows], sort=False)[0])
+        if not pd.api.types.is_object_dtype(frame[column].dtype):
+            values = frame[column].iloc[rows].rank()
+        x = values.fillna(0).to_numpy(dtype=np.float64)
+        x -= x.mean()
+        between = float((np.bincount(groups, x) ** 2 / sizes).sum())
+        within = float((x**2).sum()) - between
+        error = within / max(len(rows) - len(sizes), 1)
+        shares.append((between - (len(sizes) - 1) * error) / max(between + within + error, 1e-12))
+    return float(np.mean(shares)) if shares else 0.0
+
+
+def labels(frame: pd.DataFrame, key: Sequence[str]) -> np.ndarray:
+    """The key of each row of a lookup table as a text."""
+    parts = [frame[name].map(str) for name in key]
+    return np.array([LABEL_MARK.join(row) for row in zip(*parts, strict=True)], dtype=object)
+
+
+def _join(
+    walk: Walk, name: str, tables: Mapping[str, pd.DataFrame], parents: Mapping[str, Mapping[ForeignKey, Positions]]
+) -> None:
+    """The rows of a table with what they are drawn given and drawn with, and the schema of these."""
+    keys, step, frame, at = walk.keys, walk.steps[name], tables[name], parents[name]
+    outside: Any = "clamp" if walk.private else "refuse"
+    columns, values = dict[str, Any](), dict[str, Any]()
+    own = walk.own.get(name)
+    is_history = own is not None and own.order is not None
+    first = None if step.first is None else at[step.first]
+    if first is not None:
+        assert step.first is not None
+        above = walk.rows[step.first.table]
+        may_lack = bool((first < 0).any()) and not walk.private
+        theirs = walk.steps[step.first.table]
+        inherited = {each: each for each in theirs.inherited}
+        inherited |= {each: f"{step.first.table}.{each}" for each in theirs.carried}
+        for source, target in inherited.items():
+            column = walk.schemas[step.first.table].columns[source]
+            columns[target] = _as_operand(column, missing=column.missing or may_lack)
+            values[target] = _taken(above[source], first)
+        step = step.model_copy(update={"inherited": tuple(inherited.values())})
+    further = []
+    for each in step.further:
+        each, more, cells = _with_further(walk, name, each, tables, at[each.key])
+        columns, values = columns | more, values | cells
+        further.append(each)
+    if own is not None:
+        rows = frame[[c for c in own.written if c in frame]]
+        if is_history:
+            rows = rows.assign(**{str(own.entity): 0})
+        canonical = conform(rows, own if not is_history else _plain_entity(own), outside=outside)
+        own_columns = dict(own.columns)
+        taken = {*columns}
+        if clash := next((c for c in own_columns if c in taken), None):
+            raise SchemaError(f"{name}: column={clash!r} has the name of an inherited one; rename it")
+        columns |= own_columns
+        values |= {c: canonical[c] for c in own.kept}
+    counts = dict[str, str]()
+    for child, key in walk.children(name):
+        count = free_name(f"rows of {child}", {*columns}) if walk.steps[child].first == key else None
+        for each in walk.steps[child].further:
+            if each.key == key:
+                count = free_name(f"rows of {child} by {'+'.join(key.columns)}", {*columns})
+        if count is None:
+            continue
+        numbers = np.bincount(parents[child][key][parents[child][key] >= 0], minlength=len(frame))
+        most = _most(keys, child, walk) if walk.private else max(int(numbers.max(initial=0)), 1)
+        columns[count] = {"kind": "integer", "bounds": (0, most)}
+        values[count] = pd.array(np.minimum(numbers, most), dtype="Int64")
+        counts[f"{child}: {key}"] = count
+        changed = walk.steps[child]
+        if changed.first == key:
+            changed = changed.model_copy(update={"count": count})
+        else:
+            changed = changed.model_copy(update={"further": tuple(
+                each.model_copy(update={"count": count}) if each.key == key else each for each in changed.further
+            )})  # fmt: skip
+        walk.steps[child] = changed
+    carried = [c for c in (own.modeled if own else ()) if own and own.columns[c].part is None]
+    carried += [each.label for each in further if each.label] + ([] if walk.private else list(counts.values()))
+    root = next(reversed(walk.above[name]), None)
+    base: dict[str, Any] = dict(own) if own is not None else {"status": "inferred"}
+    if is_history:
+        assert own is not None and first is not None
+        entity = str(own.entity)
+        columns[entity] = {"kind": "identifier", "bounds": (0, 2**53)}
+        values[entity] = pd.array(np.where(first < 0, len(first) + np.arange(len(first)), first), dtype="Int64")
+        base["constant_in_entity"] = tuple(step.inherited)
+        if walk.private:
+            base["max_rows_per_unit"] = keys.tables[name].most
+    elif root is not None and columns:
+        unit = free_name(f"row of {root}", {*columns})
+        columns[unit] = {"kind": "identifier", "bounds": (0, 2**53)}
+        of_root = walk.above[name][root]
+        values[unit] = pd.array(np.where(of_root < 0, 2**40 + np.arange(len(of_root)), of_root), dtype="Int64")
+        base |= {"entity": unit}
+        if walk.private:
+            base["max_rows_per_unit"] = of_unit(keys, name, walk)
+        step = step.model_copy(update={"unit": unit})
+    if walk.private:
+        top = walk.own[root or name]
+        base |= {"n_units": top.n_units, "dataset": top.dataset, "status": "declared"}
+    walk.steps[name] = step.model_copy(update={"further": tuple(further), "carried": tuple(carried)})
+    if columns.keys() - {*step.inherited, step.unit}:
+        walk.learned.add(name)
+    if columns:
+        walk.schemas[name] = Schema.model_validate({**base, "columns": columns})
+        walk.rows[name] = pd.DataFrame({c: _series(v) for c, v in values.items()}, index=pd.RangeIndex(len(frame)))
+    else:
+        walk.rows[name] = pd.DataFrame(index=pd.RangeIndex(len(frame)))
+
+
+def _series(values: Any) -> pd.Series:
+    return pd.Series(values).reset_index(drop=True)
+
+
+def _plain_entity(schema: Schema) -> Schema:
+    columns = {**schema.columns, str(schema.entity): {"kind": "identifier", "bounds": (0, 2**53)}}
+    return Schema.model_validate({**dict(schema), "columns": columns})
+
+
+def _taken(series: pd.Series, at: Positions) -> pd.Series:
+    """Cells at some positions, missing where there is none."""
+    return pd.Series(series.array.take(at, allow_fill=True))  # type: ignore[call-arg]
+
+
+def _as_operand(column: Any, *, missing: bool) -> Any:
+    """A column as rows of another table hold it: its own value, whatever it is worked out from there."""
+    return column.model_copy(update={"modeled": None, "missing": missing})
+
+
+def _with_further(
+    walk: Walk, name: str, each: Further, tables: Mapping[str, pd.DataFrame], at: Positions
+) -> tuple[Further, dict[str, Any], dict[str, Any]]:
+    """A further parent with the columns that are drawn for it, their schema and their cells."""
+    columns, values = dict[str, Any](), dict[str, Any]()
+    if each.there is not None:
+        columns[each.there], values[each.there] = {"kind": "boolean"}, pd.array(at >= 0, dtype="boolean")
+    table, optional = each.key.table, each.there is not None or walk.private
+    if table in walk.keep and len(tables[table]) <= LABELED:
+        key = labels(tables[table], walk.keys.tables[table].primary)
+        label = each.prefix
+        columns[label] = {"kind": "categorical", "categories": tuple(sorted(key)), "missing": optional}
+        values[label] = np.append(key, None)[at]
+        return each.model_copy(update={"label": label}), columns, values
+    if table in walk.keep:
+        schema = infer_schema(tables[table].drop(columns=list(hidden_columns(walk.keys, table))), propose_entity=False)
+        cells, learned = conform(tables[table], schema, outside="clamp"), schema.modeled
+    else:
+        schema, cells = walk.schemas[table], walk.rows[table]
+        learned = tuple(c for c in walk.steps[table].carried if not c.startswith("rows of "))
+    for column in learned:
+        target = f"{each.prefix}.{column}"
+        columns[target] = _as_operand(schema.columns[column], missing=schema.columns[column].missing or optional)
+        values[target] = _taken(cells[column], at)
+    return each.model_copy(update={"columns": tuple(learned)}), columns, values
+
+
+def _most(keys: Keys, name: str, walk: Walk) -> int:
+    """Rows of a table that one row of its first parent has at most; 1 where these share a key."""
+    own, first = keys.tables[name], walk.steps[name].first
+    if own.most is None or (first is not None and {*own.primary} == {*first.columns}):
+        return 1
+    return own.most
+
+
+def of_unit(keys: Keys, name: str, walk: Walk) -> int:
+    """Rows of a table that one unit has at most: the product along the way up, or what is declared."""
+    product, at = 1, name
+    while (first := walk.steps[at].first) is not None:
+        product, at = product * _most(keys, at, walk), first.table
+    return min(product, keys.tables[name].most_of_unit or product)
+
+
+def bounded(
+    tables: Mapping[str, pd.DataFrame], keys: Keys, keep: Collection[str], root: str
+) -> tuple[dict[str, pd.DataFrame], dict[str, dict[ForeignKey, Positions]]]:
+    """The tables of a private fit: each row below one row of the root, and no more below a row than is declared.
+
+    Which rows stay is a function of the rows of their own unit alone: whoever takes a unit away takes its rows away and
+    changes none of the others. Rows with one key within a unit count once, the one with the least hash. A row below
+    none is left out. A row of another unit that a row names is as if it were not there.
+    """
+    kept, parents, unit = dict[str, pd.DataFrame](), dict[str, dict[ForeignKey, Positions]](), dict[str, Positions]()
+    for name in keys.order:
+        frame, own = tables[name].reset_index(drop=True), keys.tables[name]
+        if name in keep:
+            kept[name] = frame
+            parents[name] = {k: positions(frame, k.columns, kept[k.table], keys.tables[k.table].primary) for k in own.foreign}
+            continue
+        plain = pd.DataFrame({str(c): comparable(frame[c]) for c in frame})
+        order = np.argsort(row_keys(plain, list(plain)), kind="stable")
+        frame = frame.iloc[order].reset_index(drop=True)
+        at = {k: positions(frame, k.columns, kept[k.table], keys.tables[k.table].primary) for k in own.foreign}
+        first = None if name == root else candidates(keys, name, keep)[0]
+        if first is None:
+            key = pd.DataFrame({c: comparable(frame[c]) for c in own.primary})
+            whole = ~(key.duplicated() | key.isna().any(axis=1)).to_numpy()
+            units = np.arange(len(frame))
+        else:
+            units = _followed(at[first], unit[first.table])
+            whole = units >= 0
+            if own.primary:
+                key = pd.DataFrame({"unit": units, **{f"c{i}": comparable(frame[c]) for i, c in enumerate(own.primary)}})
+                whole &= ~(key.duplicated() | key.isna().any(axis=1)).to_numpy()
+            most = 1 if own.most is None or {*own.primary} == {*first.columns} else own.most
+            whole[whole] &= pd.Series(at[first][whole]).groupby(at[first][whole]).cumcount().to_numpy() < most
+        kept[name], unit[name] = frame[whole].reset_index(drop=True), units[whole]
+        if first is None:
+            unit[name] = np.arange(int(whole.sum()))
+        parents[name] = {}
+        for k, rows in at.items():
+            rows = rows[whole]
+            if k != first and k.table in unit:
+                rows = np.where(_followed(rows, unit[k.table]) == unit[name], rows, -1)
+            parents[name][k] = rows
+    return kept, parents
