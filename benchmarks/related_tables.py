@@ -32,11 +32,11 @@ def shop(n_regions: int = 300, seed: int = 0, customers: float = 3.0) -> Tables:
     rng = np.random.default_rng(seed)
     wealth, climate = rng.normal(0, 1, n_regions).round(2), rng.choice(["wet", "dry", "cold"], n_regions, p=[0.5, 0.3, 0.2])
     region = pd.DataFrame({"region_id": np.arange(1, n_regions + 1), "wealth": wealth, "climate": climate})
-    n_product = 40
-    price = np.exp(rng.normal(3, 0.8, n_product)).round(2)
+    n_product, of_products = 40, np.random.default_rng(12)  # the same ones whatever the seed
+    price = np.exp(of_products.normal(3, 0.8, n_product)).round(2)
     product = pd.DataFrame({
         "product_id": [f"P-{i:03d}" for i in range(n_product)], "price": price,
-        "kind": rng.choice(["food", "tool", "toy"], n_product),
+        "kind": of_products.choice(["food", "tool", "toy"], n_product),
     })  # fmt: skip
     of = np.repeat(np.arange(n_regions), np.minimum(rng.poisson(customers * np.exp(0.3 * wealth)), 8))
     n = len(of)

@@ -4,6 +4,7 @@ _HERE = "understudy.extras.related"
 BRINGS = {
     "public name": {
         "Keys": f"{_HERE}.keys:Keys",
+        "evaluate_related": f"{_HERE}.evaluation:evaluate_related",
         "fit_related": f"{_HERE}.model:fit_related",
         "infer_keys": f"{_HERE}.infer:infer_keys",
         "load_related": f"{_HERE}.model:load_related",

@@ -381,7 +381,7 @@ def _with_further(
     table, optional = each.key.table, each.there is not None or walk.private
     if table in walk.keep and len(tables[table]) <= LABELED:
         key = labels(tables[table], walk.keys.tables[table].primary)
-        label = each.prefix
+        label = f"key of {each.prefix}"
         columns[label] = {"kind": "categorical", "categories": tuple(sorted(key)), "missing": optional}
         values[label] = np.append(key, None)[at]
         return each.model_copy(update={"label": label}), columns, values

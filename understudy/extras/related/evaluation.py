@@ -1,0 +1,220 @@
+"""Synthetic related tables beside real ones: keys, numbers of rows, dependence across relations, attacks on whole units.
+
+Each table is looked at with the columns of its parents and their parents beside its own, by the engine and the measures
+of one table. A fresh real sample of units says what distance chance comes to.
+"""
+
+import warnings
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evaluate.fidelity.encoded import EncodedSamples
+from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
+from evaluate.options import EvaluationOptions
+from evaluate.privacy.membership import AREA, area, parts_for, true_positive_rate
+from evaluate.privacy.membership_attacks import scored, targets_of
+from evaluate.tables import Real, Tables
+from synth.errors import TableNote
+from synth.infer import infer_schema
+from synth.schema import Schema
+from synth.table import Table
+from understudy.extras.related.keys import Keys, Positions, positions, repeats
+from understudy.extras.related.walk import candidates, hidden_columns
+
+UNIT = "unit of privacy"
+OWN, COUNT, PARENT, GRANDPARENT = "own", "count", "parents", "grandparents"
+RATE = 0.01  # of false alarms at which members are counted
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A mean distance from the training tables, of synthetic, fresh real and shuffled rows."""
+
+    table: str
+    what: str  # "numbers of rows", or whose columns the table's own go together with
+    n: int  # of columns or pairs
+    synthetic: float
+    fresh: float
+    shuffled: float
+
+    @property
+    def ratio(self) -> float:
+        return self.synthetic / max(self.fresh, 1e-9)
+
+
+@dataclass(frozen=True)
+class RelatedEvaluation:
+    """The figures of one set of synthetic tables.
+
+    Attributes:
+        keys: share of the rows of each key that are valid: a primary one never repeats and is never missing, a foreign
+            one is missing or names a row.
+        compared: numbers of rows, and dependence on parents and on their parents.
+        attack: of whole units over all tables: the AUC, and members found at 1% false alarms; empty without attacks.
+    """
+
+    keys: Mapping[str, float]
+    compared: tuple[Compared, ...]
+    attack: Mapping[str, tuple[float, float, float]]
+
+    def __str__(self) -> str:
+        lines = [f"{key}: {share:.2%} valid" for key, share in self.keys.items()]
+        lines += [
+            f"{each.table}, {each.what} ({each.n}): {each.synthetic:.4f}, fresh {each.fresh:.4f}, shuffled "
+            f"{each.shuffled:.4f}, ratio {each.ratio:.2f}"
+            for each in self.compared
+        ]
+        return "\n".join([*lines, *(f"{name}: {value:.3f} ({low:.3f} to {high:.3f})" for name, (value, low, high) in self.attack.items())])
+
+    def ratio(self, what: str) -> float:
+        """The mean distance over that of a fresh real sample, over all tables by their numbers of pairs."""
+        of = [each for each in self.compared if each.what == what]
+        return sum(e.synthetic * e.n for e in of) / max(sum(e.fresh * e.n for e in of), 1e-9)
+
+
+def valid_keys(tables: Mapping[str, pd.DataFrame], keys: Keys) -> dict[str, float]:
+    """The share of rows of each key that are valid."""
+    result = {}
+    for name in keys.order:
+        own, frame = keys.tables[name], tables[name]
+        if own.primary:
+            bad = repeats(frame, own.primary) | frame[list(own.primary)].isna().any(axis=1).to_numpy()
+            result[f"{name}: {' + '.join(own.primary)}"] = 1.0 - float(bad.mean()) if len(bad) else 1.0
+        for key in own.foreign:
+            at = positions(frame, key.columns, tables[key.table], keys.tables[key.table].primary)
+            missing = frame[list(key.columns)].isna().any(axis=1).to_numpy()
+            result[f"{name}: {key}"] = float((missing | (at >= 0)).mean()) if len(at) else 1.0
+    return result
+
+
+def joined(
+    tables: Mapping[str, pd.DataFrame], keys: Keys, name: str, keep: Collection[str] = ()
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """The rows of a table with numbers of rows below, its parents' columns and theirs; and of which of these each is.
+    `tables`: *Sensitive*. A row's unit is the row of the topmost table that it is below, in the column `UNIT`.
+    """
+    frame, roles = tables[name].reset_index(drop=True), dict[str, str]()
+    columns = dict[str, pd.Series]()
+    for column in _plain(frame, keys, name):
+        columns[column], roles[column] = frame[column], OWN
+    for child, key in keys.edges():
+        if key.table == name:
+            at = positions(tables[child], key.columns, frame, keys.tables[name].primary)
+            count = f"rows of {child} by {'+'.join(key.columns)}"
+            columns[count], roles[count] = pd.Series(np.bincount(at[at >= 0], minlength=len(frame))), COUNT
+
+    def add(at: Positions, child: str, prefix: str, level: str) -> None:
+        for key in keys.tables[child].foreign:
+            rows = np.append(positions(tables[child], key.columns, tables[key.table], keys.tables[key.table].primary), -1)[at]
+            start = f"{prefix}{key.table}."
+            start = f"{prefix}{'+'.join(key.columns)}->{key.table}." if any(c.startswith(start) for c in columns) else start
+            for column in _plain(tables[key.table], keys, key.table):
+                target = f"{start}{column}"
+                cells = tables[key.table][column].reset_index(drop=True)
+                columns[target], roles[target] = pd.Series(cells.reindex(rows).array), level
+            if level == PARENT:
+                add(rows, key.table, start, GRANDPARENT)
+
+    every = np.arange(len(frame))
+    add(every, name, "", PARENT)
+    at, table = every, name
+    while options := candidates(keys, table, keep):
+        key = options[0]
+        rows = positions(tables[table], key.columns, tables[key.table], keys.tables[key.table].primary)
+        at, table = np.append(rows, -1)[at], key.table
+    columns[UNIT] = pd.Series(np.where(at < 0, len(tables[table]) + every, at))
+    return pd.DataFrame(columns), roles
+
+
+def _plain(frame: pd.DataFrame, keys: Keys, name: str) -> list[str]:
+    return [c for c in map(str, frame) if c not in hidden_columns(keys, name)]
+
+
+def sides_of(
+    train: Mapping[str, Any], synthetic: Mapping[str, Any], holdout: Mapping[str, Any], keys: Any, keep: Collection[str] = ()
+) -> dict[str, tuple[Tables, dict[str, str]]]:
+    """Each table joined, on all three sides, as measures take them. `train`, `holdout`: *Sensitive*."""
+    keys, result = Keys.of(keys), dict[str, tuple[Tables, dict[str, str]]]()
+    frames = [{n: Table.of(table).frame() for n, table in side.items()} for side in (train, holdout, synthetic)]
+    for name in (n for n in keys.order if n not in keep):
+        parts, roles = zip(*(joined(side, keys, name, keep) for side in frames), strict=True)
+        known, fresh, drawn = parts
+        fresh = fresh.assign(**{UNIT: fresh[UNIT] + 2 * (int(known[UNIT].max()) + 1)})
+        schema = _schema_of(pd.concat([known, fresh], ignore_index=True))
+        if schema is None:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableNote)
+            real = Real.prepare(known, fresh, schema, EvaluationOptions(outside="clamp"))
+            result[name] = real.beside(drawn), roles[0]
+    return result
+
+
+def _schema_of(frame: pd.DataFrame) -> Schema | None:
+    schema = infer_schema(frame.drop(columns=UNIT), propose_entity=False, constraints=False)
+    if not schema.learned:
+        return None
+    unit = {"kind": "identifier", "bounds": (0, 2**53)}
+    kept = {n: c.model_copy(update={"modeled": None, "missing": True}) for n, c in schema.columns.items() if c.is_learned}
+    return Schema.model_validate({**dict(schema), "entity": UNIT, "columns": {UNIT: unit, **kept}, "constraints": ()})
+
+
+def evaluate_related(
+    train: Mapping[str, Any], synthetic: Mapping[str, Any], *, holdout: Mapping[str, Any], keys: Any,
+    keep: Collection[str] = (), attacks: bool = True,
+) -> RelatedEvaluation:  # fmt: skip
+    """The figures of synthetic related tables.
+
+    Args:
+        train: *Sensitive*. The tables that the model saw.
+        synthetic: the tables it gives.
+        holdout: *Sensitive*. Tables of other units, which it did not see.
+        keys: as `us.fit_related` takes them.
+        keep: lookup tables that were taken over; nothing of theirs is measured.
+        attacks: whether to attack units, which takes most of the time.
+    """
+    keys = Keys.of(keys)
+    sides, compared = sides_of(train, synthetic, holdout, keys, keep), list[Compared]()
+    for name, (tables, roles) in sides.items():
+        coded = EncodedSamples.of(tables, Samples.draw(tables))
+        at = {role: [i for i, c in enumerate(coded.columns) if roles.get(c) == role] for role in (OWN, COUNT, PARENT, GRANDPARENT)}
+        chosen = {"numbers of rows": [(i, i) for i in at[COUNT]]}
+        chosen |= {role: [(i, j) for i in at[OWN] for j in at[role]] for role in (PARENT, GRANDPARENT)}
+        chosen["numbers of rows given columns"] = [(i, j) for i in at[COUNT] for j in (*at[OWN], *at[PARENT])]
+        if not any(chosen.values()):
+            continue
+        tvd, _ = coded.pairwise()
+        for what, pairs in chosen.items():
+            if pairs:
+                mean = tvd[:, 0][:, [i for i, _ in pairs], [j for _, j in pairs]].mean(axis=1)
+                compared.append(Compared(name, what, len(pairs), *map(float, mean[[SYNTHETIC, FRESH, SHUFFLED]])))
+    frames = {name: Table.of(table).frame() for name, table in synthetic.items()}
+    return RelatedEvaluation(valid_keys(frames, keys), tuple(compared), unit_attack(sides) if attacks else {})
+
+
+def unit_attack(sides: Mapping[str, tuple[Tables, Any]]) -> dict[str, tuple[float, float, float]]:
+    """The membership attack on whole units: of each attack a unit's highest score over all its rows in all tables.
+
+    Scores of tables are made alike by the mean and deviation of those of held-out units there.
+    """
+    scores: dict[str, tuple[pd.Series, pd.Series]] = {}
+    for tables, _ in sides.values():
+        members, controls = targets_of(tables)
+        frames = (tables.train, members), (tables.control, controls)
+        units = [frame[UNIT].to_numpy()[targets.positions[targets.first]] for frame, targets in frames]
+        for attack, of_sides in scored(tables).items():
+            mean, deviation = float(of_sides[1].mean()), float(of_sides[1].std()) or 1.0
+            alike = [pd.Series((s - mean) / deviation, index=u) for s, u in zip(of_sides, units, strict=True)]
+            before = scores.get(attack, (pd.Series(dtype=float), pd.Series(dtype=float)))
+            both = (pd.concat([a, b]).groupby(level=0).max() for a, b in zip(before, alike, strict=True))
+            scores[attack] = tuple(both)  # type: ignore[assignment]
+    by_attack = {name: (a.to_numpy(), b.to_numpy()) for name, (a, b) in scores.items()}
+    result = {}
+    for name, rate in (("AUC of the attack on units", AREA), (f"units found at {RATE:.0%} false alarms", RATE)):
+        parts = [half.scores(by_attack) for half in parts_for(rate, by_attack)]
+        result[name] = area(parts) if rate == AREA else true_positive_rate(parts, rate)
+    return result
