@@ -117,6 +117,46 @@ def match(
     return result
 
 
+def deal(
+    of_rows: Codes, of_parent: Codes, slots: NDArray[np.int64], totals: NDArray[np.int64] | None, rng: np.random.Generator
+) -> NDArray[np.intp]:  # fmt: skip
+    """A row of the parent for rows of the same group, shape (n,), -1 for none; which rows get which is left to chance.
+
+    `slots`: how often each row of the parent is named, in several draws, shape (n_draws, n_parents). Names are dealt by
+    how often a row has one in these, to no row more than in any; where that does not do, others are named once.
+    `totals`: how many rows of each group name one; `None`: all, so that some are named again.
+    """
+    n = np.bincount(of_rows[of_rows >= 0], minlength=int(of_parent.max(initial=0)) + 1)
+    wanted = n if totals is None else np.minimum(n, np.append(totals, np.zeros(len(n), "i8"))[: len(n)])
+    has = np.bincount(of_parent[of_parent >= 0], minlength=len(n))
+    again = -(-n // np.maximum(has, 1)) if totals is None else np.ones(len(n), dtype=np.int64)
+    inside, most, mean = of_parent >= 0, slots.max(axis=0), slots.mean(axis=0)
+    each = np.repeat(np.arange(len(most)), np.where(inside, most, 0))
+    # An exponential race by odds: about the chance of a name given how many there are in the group.
+    share = mean / np.maximum(most, 1)
+    turn = rng.exponential(size=len(each)) / (share / (1 - share + 0.5 / len(slots)))[each]
+    others = np.repeat(
+        np.arange(len(most)), np.where(inside & ((most == 0) | (totals is None)), again[np.maximum(of_parent, 0)], 0)
+    )
+    places = np.append(each, others)
+    turn = np.append(turn, turn.max(initial=0.0) + rng.random(len(others)))
+    places = places[np.lexsort((turn, of_parent[places]))]
+    rows = np.lexsort((rng.random(len(of_rows)), of_rows))
+    rows = rows[of_rows[rows] >= 0]
+    rank, place_rank = _ranks(of_rows[rows]), _ranks(of_parent[places])
+    rows, places = rows[rank < np.minimum(wanted, np.bincount(of_parent[places], minlength=len(n)))[of_rows[rows]]], places
+    places = places[place_rank < np.bincount(of_rows[rows], minlength=len(n))[of_parent[places]]]
+    result = np.full(len(of_rows), -1, dtype=np.intp)
+    result[rows] = places  # both by group, and as many of each
+    return result
+
+
+def _ranks(groups: Codes) -> Codes:
+    """The place of each row in its group, of groups that stand together; shape (n,)."""
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    return np.asarray(np.arange(len(groups)) - np.repeat(starts, np.diff(np.append(starts, len(groups)))))
+
+
 def without_pairs(
     first: NDArray[np.intp], second: NDArray[np.intp], order: NDArray[np.intp], groups: Codes | None, rng: np.random.Generator
 ) -> NDArray[np.intp]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,8 +26,8 @@ from synth.schema.kinds import IdentifierColumn
 from synth.table import Table, conform
 from synth.table.table import as_they_are
 from understudy.extras.related.infer import infer_keys
-from understudy.extras.related.keys import Keys, Orphans, Positions, check_columns, check_keys, comparable, repeats
-from understudy.extras.related.matching import halving_order, match, without_pairs
+from understudy.extras.related.keys import ForeignKey, Keys, Orphans, Positions, check_columns, check_keys, comparable, repeats
+from understudy.extras.related.matching import deal, match, without_pairs
 from understudy.extras.related.walk import (
     Further,
     Step,
@@ -41,6 +41,7 @@ from understudy.extras.related.walk import (
 )
 
 REDRAWS = 10  # draws of a row whose key another one has, before it is left out
+SLOT_DRAWS = 6  # draws of how often a row is named, where rows of one unit share a number of names
 DESCRIPTION = "related.json"
 """The name of the file beside the models of the tables."""
 
@@ -52,6 +53,7 @@ class _Drawn:
     columns: pd.DataFrame  # as the model draws them, with inherited ones
     keys: pd.DataFrame
     above: dict[str, Positions]
+    named: dict[ForeignKey, Positions] = field(default_factory=dict)  # rows of further parents, before they are drawn
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,33 +134,53 @@ class RelatedModel:
             columns = pd.DataFrame(index=pd.RangeIndex(n)) if model is None else model.sample(n, seed=_seed(rng))
             result = _Drawn(columns, pd.DataFrame(index=columns.index), {})
         else:
-            result = self._below(step, drawn[step.first.table], model, rng)
+            result = self._below(step, drawn, model, rng)
         result.keys = self._keys_of(step, result, drawn, rng)
         return self._without_repeats(step, result, drawn, rng)
 
-    def _below(self, step: Step, parent: _Drawn, model: Any, rng: np.random.Generator) -> _Drawn:
+    def _below(self, step: Step, drawn: Mapping[str, _Drawn], model: Any, rng: np.random.Generator) -> _Drawn:
         """Rows below the rows of the first parent, as many as each of these has."""
         assert step.first is not None
+        parent = drawn[step.first.table]
         counts = parent.columns[step.count].to_numpy(dtype=np.int64)
         at = np.repeat(np.arange(len(counts)), counts)
         loose = int(rng.binomial(len(counts), min(step.loose, 1.0))) + int(step.loose) * len(counts)
         at = np.append(at, np.full(loose, -1))
-        columns, at = self._rows_of(step, parent, model, at, rng)
-        above = {step.first.table: at, **{table: np.append(rows, -1)[at] for table, rows in parent.above.items()}}
-        return _Drawn(columns, pd.DataFrame(index=columns.index), above)
+
+        def above(at: Positions) -> dict[str, Positions]:
+            return {step.first.table: at, **{table: np.append(rows, -1)[at] for table, rows in parent.above.items()}}
+
+        named, cells = dict[ForeignKey, Positions](), dict[str, pd.Series]()
+        for each in (each for each in step.further if each.before):
+            of_rows, theirs = above(at)[each.within], drawn[each.key.table]
+            slots = self._slots(each, theirs, rng)
+            totals = None if each.there is None else drawn[each.within].columns[each.total].to_numpy(dtype=np.int64)
+            rows = named[each.key] = deal(of_rows, theirs.above[each.within], slots, totals, rng)
+            if each.there is not None:
+                cells[each.there] = pd.Series(pd.array(rows >= 0, dtype="boolean"))
+            cells |= {f"{each.prefix}.{c}": _taken(theirs.columns[c], rows) for c in each.columns}
+        columns, at = self._rows_of(step, parent, model, at, cells, rng)
+        return _Drawn(columns, pd.DataFrame(index=columns.index), above(at), named)
+
+    def _slots(self, each: Further, parent: _Drawn, rng: np.random.Generator) -> np.ndarray:
+        """How often each row of a parent is to be named, in its own draw and some more given its other columns."""
+        model, own = self.models[each.key.table], parent.columns[each.count].to_numpy(dtype=np.int64)
+        if model.schema.order is not None:
+            return own[None]
+        known = parent.columns[[c for c in model.schema.modeled if c != each.count]]
+        more = [model.sample(given=known, seed=_seed(rng))[each.count] for _ in range(SLOT_DRAWS - 1)]
+        return np.stack([own, *(drawn.to_numpy(dtype=np.int64) for drawn in more)])
 
     def _rows_of(
-        self, step: Step, parent: _Drawn, model: Any, at: Positions, rng: np.random.Generator
+        self, step: Step, parent: _Drawn, model: Any, at: Positions, cells: Mapping[str, pd.Series], rng: np.random.Generator
     ) -> tuple[pd.DataFrame, Positions]:
         """A row below each row of the parent, at some positions, and these: of histories some may have ended early."""
         if len(at) == 0 and model is not None:
-            return model.sample(1, seed=_seed(rng)).iloc[:0], at
-        known = pd.DataFrame({
-            target: pd.Series(parent.columns[source].array.take(at, allow_fill=True))
-            for source, target in self._sources(step).items()
-        })  # fmt: skip
+            return pd.DataFrame({c: pd.Series(dtype=object) for c in model.schema.kept}), at
+        of_parent = {target: _taken(parent.columns[source], at) for source, target in self._sources(step).items()}
+        known = pd.DataFrame({**of_parent, **cells}, index=pd.RangeIndex(len(at)))
         if model is None:
-            return known.set_axis(pd.RangeIndex(len(at))), at
+            return known, at
         known = _within(known, model.schema, rng)
         if model.schema.order is None:
             if not step.inherited:
@@ -184,10 +206,10 @@ class RelatedModel:
         def name_rows(key: Any, at: Positions) -> None:
             of_parent = drawn[key.table].keys
             for column, other in zip(key.columns, self.keys.tables[key.table].primary, strict=True):
-                cells[column] = pd.Series(of_parent[other].array.take(at, allow_fill=True))
+                cells[column] = _taken(of_parent[other], at)
 
         for each in step.further:
-            name_rows(each.key, self._chosen(step, each, result, drawn, rng))
+            name_rows(each.key, result.named[each.key] if each.before else self._chosen(step, each, result, drawn, rng))
         for key, table in step.implied:
             name_rows(key, result.above[table])
         if step.first is not None:
@@ -303,6 +325,11 @@ class RelatedModel:
 load_related = RelatedModel.load
 
 
+def _taken(series: pd.Series, at: Positions) -> pd.Series:
+    """Cells at some positions, missing where there is none."""
+    return pd.Series(series.array.take(at, allow_fill=True))  # type: ignore[call-arg]
+
+
 def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**63))
 
@@ -350,6 +377,7 @@ def fit_related(
     schemas: Mapping[str, Schema] | None = None,
     keep: Collection[str] = (),
     orphans: Orphans = "refuse",
+    unit: str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
     **parameters: Any,
@@ -366,6 +394,8 @@ def fit_related(
         keep: lookup tables that are public, and taken over as they are.
         orphans: rows whose foreign key names no row: "refuse" the tables, "drop" such rows and all below them, or
             "keep" them, their key missing. A fit with epsilon drops them.
+        unit: without epsilon, the table whose rows stand for people: what few of them hold is blurred. `None`: the
+            first parent of each table.
         seed: for everything but the noise of a private fit.
         progress: told what is being done.
         parameters: of the generator, such as `epsilon=1.0`, which is that of all tables together. The unit is then a
@@ -398,7 +428,7 @@ def fit_related(
     else:
         checked = check_keys(frames, keys, orphans)
         rows, parents = dict(checked.tables), {name: dict(each) for name, each in checked.parents.items()}
-    walk = lay_out(rows, parents, keys, keep, schemas, private=chosen.promises)
+    walk = lay_out(rows, parents, keys, keep, schemas, private=chosen.promises, unit=unit)
     with shown(progress) as tell:
         models, statement = _fitted(walk, chosen, seed, tell)
     return RelatedModel(

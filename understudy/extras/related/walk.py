@@ -39,6 +39,8 @@ class Further(Frozen):
     label: str | None = None  # column of the key as a category
     count: str | None = None  # column of the parent that holds how many rows name it so
     within: str | None = None  # table of which this parent and the first one lie below the same row
+    before: bool = False  # whether rows name it before they are drawn, given its columns
+    total: str | None = None  # column of that table that holds how many rows below it name such a parent
 
 
 class Step(Frozen):
@@ -64,6 +66,7 @@ class Walk:
     private: bool
     declared: Mapping[str, Schema]  # of whole tables, as they were given
     own: Mapping[str, Schema]  # of the columns that are no keys
+    unit: str | None = None  # table whose rows are units, where there is no promise
     steps: dict[str, Step] = field(default_factory=dict)
     schemas: dict[str, Schema] = field(default_factory=dict)
     rows: dict[str, pd.DataFrame] = field(default_factory=dict)
@@ -128,7 +131,7 @@ def check_private(keys: Keys, keep: Collection[str], schemas: Mapping[str, Schem
 
 def lay_out(
     tables: Mapping[str, pd.DataFrame], parents: Mapping[str, Mapping[ForeignKey, Positions]], keys: Keys,
-    keep: Collection[str], schemas: Mapping[str, Schema], *, private: bool,
+    keep: Collection[str], schemas: Mapping[str, Schema], *, private: bool, unit: str | None = None,
 ) -> Walk:  # fmt: skip
     """The tables as they are fitted. `tables`, `parents`: *Sensitive*. With valid keys; of a private fit `bounded`."""
     own = {}
@@ -139,7 +142,7 @@ def lay_out(
             continue
         schema = schemas.get(name)
         own[name] = infer_schema(tables[name][shown], propose_entity=False) if schema is None else _without(schema, hidden)
-    walk = Walk(keys, frozenset(keep), private, schemas, own)
+    walk = Walk(keys, frozenset(keep), private, schemas, own, unit)
     for name in keys.order:
         if name not in keep:
             _add_table(walk, name, tables, parents)
@@ -204,8 +207,8 @@ def _further(walk: Walk, name: str, key: ForeignKey, at: Positions, above: Mappi
     twice = sum(other.table == key.table for other in walk.keys.tables[name].foreign) > 1
     prefix = f"{'+'.join(key.columns)}->{key.table}" if twice else key.table
     if walk.private:  # by what is declared; a parent that is drawn counts within the unit alone
-        own = walk.declared[name].columns
-        may_lack = key.table not in walk.keep or any(own[c].missing for c in key.columns if c in own)
+        known = walk.declared[name].columns
+        may_lack = key.table not in walk.keep or any(known[c].missing for c in key.columns if c in known)
     else:
         may_lack = bool((at < 0).any())
     there = f"{prefix} is there" if may_lack else None
@@ -219,7 +222,10 @@ def _further(walk: Walk, name: str, key: ForeignKey, at: Positions, above: Mappi
             if table in above and _agree(above[table], _followed(at, rows)) >= SAME:
                 within = table
                 break
-    return Further(key=key, prefix=prefix, there=there, within=within)
+    # Of the few rows that it may name, each gets its number of rows before these are drawn, given its columns.
+    own = walk.own.get(name)
+    before = within is not None and (own is None or own.order is None)
+    return Further(key=key, prefix=prefix, there=there, within=within, before=before)
 
 
 def _followed(at: Positions, rows: Positions) -> Positions:
@@ -282,9 +288,11 @@ def _join(
             values[target] = _taken(above[source], first)
         step = step.model_copy(update={"inherited": tuple(inherited.values())})
     further = []
-    for each in step.further:
+    for each in sorted(step.further, key=lambda each: each.within is None):
         each, more, cells = _with_further(walk, name, each, tables, at[each.key])
         columns, values = columns | more, values | cells
+        if each.before:
+            step = step.model_copy(update={"inherited": (*step.inherited, *more)})
         further.append(each)
     if own is not None:
         rows = frame[[c for c in own.written if c in frame]]
@@ -310,17 +318,22 @@ def _join(
         columns[count] = {"kind": "integer", "bounds": (0, most)}
         values[count] = pd.array(np.minimum(numbers, most), dtype="Int64")
         counts[f"{child}: {key}"] = count
-        changed = walk.steps[child]
-        if changed.first == key:
-            changed = changed.model_copy(update={"count": count})
-        else:
-            changed = changed.model_copy(update={"further": tuple(
-                each.model_copy(update={"count": count}) if each.key == key else each for each in changed.further
-            )})  # fmt: skip
-        walk.steps[child] = changed
+        _change(walk, child, key, count=count)
+    for child, other in walk.steps.items():
+        for each in (each for each in other.further if each.before and each.within == name):
+            total = free_name(f"rows of {child} with {each.prefix}", {*columns})
+            named = walk.above[child][name][parents[child][each.key] >= 0]
+            numbers = np.bincount(named[named >= 0], minlength=len(frame))
+            most = of_unit(keys, child, walk) if walk.private else max(int(numbers.max(initial=0)), 1)
+            columns[total] = {"kind": "integer", "bounds": (0, most)}
+            values[total] = pd.array(np.minimum(numbers, most), dtype="Int64")
+            counts[f"{child}: {each.key}, in all"] = total
+            _change(walk, child, each.key, total=total)
     carried = [c for c in (own.modeled if own else ()) if own and own.columns[c].part is None]
     carried += [each.label for each in further if each.label] + ([] if walk.private else list(counts.values()))
     root = next(reversed(walk.above[name]), None)
+    # Without a promise a row's unit is the row of its first parent, so that what one of these holds alone is blurred.
+    unit_of = root if walk.private else walk.unit if walk.unit in walk.above[name] else next(iter(walk.above[name]), None)
     base: dict[str, Any] = dict(own) if own is not None else {"status": "inferred"}
     if is_history:
         assert own is not None and first is not None
@@ -330,10 +343,10 @@ def _join(
         base["constant_in_entity"] = tuple(step.inherited)
         if walk.private:
             base["max_rows_per_unit"] = keys.tables[name].most
-    elif root is not None and columns:
-        unit = free_name(f"row of {root}", {*columns})
+    elif unit_of is not None and columns:
+        unit = free_name(f"row of {unit_of}", {*columns})
         columns[unit] = {"kind": "identifier", "bounds": (0, 2**53)}
-        of_root = walk.above[name][root]
+        of_root = walk.above[name][unit_of]
         values[unit] = pd.array(np.where(of_root < 0, 2**40 + np.arange(len(of_root)), of_root), dtype="Int64")
         base |= {"entity": unit}
         if walk.private:
@@ -350,6 +363,13 @@ def _join(
         walk.rows[name] = pd.DataFrame({c: _series(v) for c, v in values.items()}, index=pd.RangeIndex(len(frame)))
     else:
         walk.rows[name] = pd.DataFrame(index=pd.RangeIndex(len(frame)))
+
+
+def _change(walk: Walk, child: str, key: ForeignKey, **names: str) -> None:
+    """Note what the columns are called that hold numbers of rows of a child by one of its keys."""
+    step = walk.steps[child]
+    further = tuple(each.model_copy(update=names) if each.key == key else each for each in step.further)
+    walk.steps[child] = step.model_copy(update=names if step.first == key else {"further": further})
 
 
 def _series(values: Any) -> pd.Series:
