@@ -30,7 +30,10 @@ def shop(n_regions: int = 300, seed: int = 0, customers: float = 3.0) -> Tables:
     product, the channel and the wealth (two levels up), numbers of rows on the columns above.
     """
     rng = np.random.default_rng(seed)
-    wealth, climate = rng.normal(0, 1, n_regions).round(2), rng.choice(["wet", "dry", "cold"], n_regions, p=[0.5, 0.3, 0.2])
+    wealth, climate = (
+        rng.normal(0, 1, n_regions).round(2),
+        rng.choice(["wet", "dry", "cold"], n_regions, p=[0.5, 0.3, 0.2]),
+    )
     region = pd.DataFrame({"region_id": np.arange(1, n_regions + 1), "wealth": wealth, "climate": climate})
     n_product, of_products = 40, np.random.default_rng(12)  # the same ones whatever the seed
     price = np.exp(of_products.normal(3, 0.8, n_product)).round(2)
@@ -60,7 +63,9 @@ def shop(n_regions: int = 300, seed: int = 0, customers: float = 3.0) -> Tables:
     })  # fmt: skip
     own = np.repeat(np.arange(m), np.minimum(1 + rng.poisson(np.where(web, 0.5, 1.6)), 6))
     k = len(own)
-    chance = np.exp(-0.5 * ((np.log(price)[None, :] - 3 - 0.6 * np.clip(wealth[of][by][own], -2, 2)[:, None]) / 0.7) ** 2)
+    chance = np.exp(
+        -0.5 * ((np.log(price)[None, :] - 3 - 0.6 * np.clip(wealth[of][by][own], -2, 2)[:, None]) / 0.7) ** 2
+    )
     item = (rng.random(k)[:, None] > np.cumsum(chance / chance.sum(1, keepdims=True), axis=1)[:, :-1]).sum(axis=1)
     quantity = 1 + rng.poisson(np.where(web[own], 0.4, 1.2))
     amount = (quantity * price[item] * (1 - discount[own] / 100) * np.exp(rng.normal(0, 0.03, k))).round(2)
@@ -169,6 +174,8 @@ def _liked(rng: np.random.Generator, born: np.ndarray, genre: np.ndarray, year: 
     kinds = np.array(["jazz", "pop", "rock", "folk"])
     result = np.empty(len(born), dtype=np.int64)
     for at, is_young in enumerate((born < 1980, born >= 1980)):
-        weight = weights[at][np.argmax(genre[:, None] == kinds, axis=1)] * np.where((year < 1990) == (at == 0), 2.0, 0.5)
+        weight = weights[at][np.argmax(genre[:, None] == kinds, axis=1)] * np.where(
+            (year < 1990) == (at == 0), 2.0, 0.5
+        )
         result[is_young] = rng.choice(len(genre), int(is_young.sum()), p=weight / weight.sum())
     return result

@@ -68,7 +68,12 @@ class RelatedEvaluation:
             f"{each.shuffled:.4f}, ratio {each.ratio:.2f}"
             for each in self.compared
         ]
-        return "\n".join([*lines, *(f"{name}: {value:.3f} ({low:.3f} to {high:.3f})" for name, (value, low, high) in self.attack.items())])
+        return "\n".join(
+            [
+                *lines,
+                *(f"{name}: {value:.3f} ({low:.3f} to {high:.3f})" for name, (value, low, high) in self.attack.items()),
+            ]
+        )
 
     def ratio(self, what: str) -> float:
         """The mean distance over that of a fresh real sample, over all tables by their numbers of pairs."""
@@ -109,9 +114,13 @@ def joined(
 
     def add(at: Positions, child: str, prefix: str, level: str) -> None:
         for key in keys.tables[child].foreign:
-            rows = np.append(positions(tables[child], key.columns, tables[key.table], keys.tables[key.table].primary), -1)[at]
+            rows = np.append(
+                positions(tables[child], key.columns, tables[key.table], keys.tables[key.table].primary), -1
+            )[at]
             start = f"{prefix}{key.table}."
-            start = f"{prefix}{'+'.join(key.columns)}->{key.table}." if any(c.startswith(start) for c in columns) else start
+            start = (
+                f"{prefix}{'+'.join(key.columns)}->{key.table}." if any(c.startswith(start) for c in columns) else start
+            )
             for column in _plain(tables[key.table], keys, key.table):
                 target = f"{start}{column}"
                 cells = tables[key.table][column].reset_index(drop=True)
@@ -135,7 +144,11 @@ def _plain(frame: pd.DataFrame, keys: Keys, name: str) -> list[str]:
 
 
 def sides_of(
-    train: Mapping[str, Any], synthetic: Mapping[str, Any], holdout: Mapping[str, Any], keys: Any, keep: Collection[str] = ()
+    train: Mapping[str, Any],
+    synthetic: Mapping[str, Any],
+    holdout: Mapping[str, Any],
+    keys: Any,
+    keep: Collection[str] = (),
 ) -> dict[str, tuple[Tables, dict[str, str]]]:
     """Each table joined, on all three sides, as measures take them. `train`, `holdout`: *Sensitive*."""
     keys, result = Keys.of(keys), dict[str, tuple[Tables, dict[str, str]]]()
@@ -159,7 +172,9 @@ def _schema_of(frame: pd.DataFrame) -> Schema | None:
     if not schema.learned:
         return None
     unit = {"kind": "identifier", "bounds": (0, 2**53)}
-    kept = {n: c.model_copy(update={"modeled": None, "missing": True}) for n, c in schema.columns.items() if c.is_learned}
+    kept = {
+        n: c.model_copy(update={"modeled": None, "missing": True}) for n, c in schema.columns.items() if c.is_learned
+    }
     return Schema.model_validate({**dict(schema), "entity": UNIT, "columns": {UNIT: unit, **kept}, "constraints": ()})
 
 
@@ -181,7 +196,10 @@ def evaluate_related(
     sides, compared = sides_of(train, synthetic, holdout, keys, keep), list[Compared]()
     for name, (tables, roles) in sides.items():
         coded = EncodedSamples.of(tables, Samples.draw(tables))
-        at = {role: [i for i, c in enumerate(coded.columns) if roles.get(c) == role] for role in (OWN, COUNT, PARENT, GRANDPARENT)}
+        at = {
+            role: [i for i, c in enumerate(coded.columns) if roles.get(c) == role]
+            for role in (OWN, COUNT, PARENT, GRANDPARENT)
+        }
         chosen = {"numbers of rows": [(i, i) for i in at[COUNT]]}
         chosen |= {role: [(i, j) for i in at[OWN] for j in at[role]] for role in (PARENT, GRANDPARENT)}
         chosen["numbers of rows given columns"] = [(i, j) for i in at[COUNT] for j in (*at[OWN], *at[PARENT])]

@@ -41,7 +41,9 @@ def infer_keys(tables: Mapping[str, Any]) -> Keys:
     for name in frames:  # those of several columns, which stand now
         foreign[name] |= dict(_of_composite(name, frames, primary))
     own, reasons = dict[str, TableKeys](), dict[str, tuple[str, ...]]()
-    keys = Keys(tables={name: TableKeys(primary=primary[name], foreign=tuple(foreign[name])) for name in _acyclic(foreign)})
+    keys = Keys(
+        tables={name: TableKeys(primary=primary[name], foreign=tuple(foreign[name])) for name in _acyclic(foreign)}
+    )
     for name in frames:
         kept = keys.tables[name].foreign
         number = _number(frames[name], primary[name], [c for key in kept for c in key.columns])
@@ -83,7 +85,11 @@ def _names_of(table: str) -> set[str]:
 def _is_key_like(series: pd.Series) -> bool:
     """Whole numbers, or texts without blanks."""
     values = series.dropna()
-    if pd.api.types.is_bool_dtype(series.dtype) or pd.api.types.is_datetime64_any_dtype(series.dtype) or len(values) == 0:
+    if (
+        pd.api.types.is_bool_dtype(series.dtype)
+        or pd.api.types.is_datetime64_any_dtype(series.dtype)
+        or len(values) == 0
+    ):
         return False
     if pd.api.types.is_numeric_dtype(series.dtype):
         numbers = values.to_numpy(dtype=np.float64)
@@ -97,7 +103,10 @@ def _primary(table: str, frame: pd.DataFrame) -> tuple[str, ...]:
         if not _is_key_like(frame[name]) or frame[name].isna().any() or repeats(frame, [name]).any():
             continue
         plain = _plain(name)
-        own = plain in {"id", *(f"{each}{end}" for each in _names_of(table) for end in ("_id", "id", "_key", "_code", "_no", ""))}
+        own = plain in {
+            "id",
+            *(f"{each}{end}" for each in _names_of(table) for end in ("_id", "id", "_key", "_code", "_no", "")),
+        }
         score = 3.0 * own + 1.0 * bool(KEY_NAME.search(plain)) + 0.5 * (at == 0)
         # Numbers that happen not to repeat name nothing, unless their name says so or they stand first.
         if score > most and (score >= 1 or not pd.api.types.is_float_dtype(frame[name].dtype)):
@@ -105,7 +114,9 @@ def _primary(table: str, frame: pd.DataFrame) -> tuple[str, ...]:
     return best
 
 
-def _foreign(table: str, frames: Mapping[str, pd.DataFrame], primary: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[ForeignKey, str]]:
+def _foreign(
+    table: str, frames: Mapping[str, pd.DataFrame], primary: Mapping[str, tuple[str, ...]]
+) -> Iterator[tuple[ForeignKey, str]]:
     """Each column's best parent, and the reasons."""
     frame = frames[table]
     for name in map(str, frame.columns):
@@ -129,7 +140,15 @@ def _foreign(table: str, frames: Mapping[str, pd.DataFrame], primary: Mapping[st
                 continue
             missing = f", {1 - present.mean():.1%} missing" if not present.all() else ""
             how = "the name, and " if named else ""
-            options.append((named, share, -len(parent), other, f"{how}{share:.4g} of its values are there{missing}".replace("1 of its", "all")))
+            options.append(
+                (
+                    named,
+                    share,
+                    -len(parent),
+                    other,
+                    f"{how}{share:.4g} of its values are there{missing}".replace("1 of its", "all"),
+                )
+            )
         if options:
             _, _, _, other, why = max(options)
             yield ForeignKey(columns=(name,), table=other), why
@@ -137,7 +156,9 @@ def _foreign(table: str, frames: Mapping[str, pd.DataFrame], primary: Mapping[st
 
 def _is_named_after(name: str, table: str, key: str) -> bool:
     plain, of_key = _plain(name), _plain(key)
-    wanted = {each + end for each in _names_of(table) for end in ("", "_id", "id", "_key", "_code", "_no", f"_{of_key}")}
+    wanted = {
+        each + end for each in _names_of(table) for end in ("", "_id", "id", "_key", "_code", "_no", f"_{of_key}")
+    }
     wanted |= {of_key} if of_key not in ("id", "key", "code", "no", "number") else set()
     return plain in wanted or any(plain.endswith(f"_{each}") for each in wanted)
 
@@ -160,7 +181,9 @@ def _of_several(frame: pd.DataFrame, of_foreign: list[str]) -> tuple[str, ...]:
     return ()
 
 
-def _of_composite(table: str, frames: Mapping[str, pd.DataFrame], primary: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[ForeignKey, str]]:
+def _of_composite(
+    table: str, frames: Mapping[str, pd.DataFrame], primary: Mapping[str, tuple[str, ...]]
+) -> Iterator[tuple[ForeignKey, str]]:
     for other, key in primary.items():
         if other != table and len(key) > 1 and {*key} <= {*frames[table]} and {*primary[table]} != {*key}:
             at = positions(frames[table], key, frames[other], key)

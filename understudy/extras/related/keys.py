@@ -37,7 +37,9 @@ class TableKeys(Frozen):
     """The keys of one table. `foreign` may be written as a dict of tables by column."""
 
     primary: tuple[str, ...] = Field(default=(), description="Columns that together name a row, and never repeat.")
-    foreign: tuple[ForeignKey, ...] = Field(default=(), description="Its parents: by columns, the table that they name.")
+    foreign: tuple[ForeignKey, ...] = Field(
+        default=(), description="Its parents: by columns, the table that they name."
+    )
     number: str | None = Field(default=None, description="Part of the key that counts the rows of a parent from 1.")
     most: int | None = Field(default=None, ge=1, description="Rows of one parent that a fit with epsilon uses at most.")
     most_of_unit: int | None = Field(default=None, ge=1, description="Rows of one unit likewise; left out: a product.")
@@ -99,6 +101,10 @@ class Keys(Frozen):
             around = " -> ".join(map(str, error.args[1]))
             raise ValueError(f"tables refer to each other in a circle: {around}; take one of these keys out") from None
         return self
+
+    def declared(self) -> Self:
+        """The same keys, confirmed by whoever calls this: a fit with epsilon takes them."""
+        return self.model_copy(update={"reasons": {}})
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -183,7 +189,9 @@ def check_columns(tables: Mapping[str, pd.DataFrame], keys: Keys) -> None:
     for name, own in keys.tables.items():
         for column in own.columns:
             if column not in tables[name]:
-                raise SchemaError(f"{name}: key column={column!r} is not there; {nearest(column, map(str, tables[name]))}")
+                raise SchemaError(
+                    f"{name}: key column={column!r} is not there; {nearest(column, map(str, tables[name]))}"
+                )
 
 
 def check_keys(tables: Mapping[str, pd.DataFrame], keys: Keys, orphans: Orphans = "refuse") -> Checked:

@@ -42,7 +42,10 @@ def importance(codes: Codes, beside: Codes) -> NDArray[np.float64]:
                 continue
             counts = np.bincount(own * sizes[1] + other, minlength=sizes[0] * sizes[1]).reshape(sizes).astype(float)
             expected = counts.sum(1, keepdims=True) * counts.sum(0) / n
-            phi = float((np.divide((counts - expected) ** 2, expected, out=np.zeros(sizes), where=expected > 0)).sum()) / n
+            phi = (
+                float((np.divide((counts - expected) ** 2, expected, out=np.zeros(sizes), where=expected > 0)).sum())
+                / n
+            )
             phi = max(phi - (sizes[0] - 1) * (sizes[1] - 1) / (n - 1), 0.0)
             most[at] = max(most[at], np.sqrt(phi / (min(sizes) - 1)))
     return most
@@ -112,7 +115,9 @@ def match(
     rank = np.arange(len(first)) - np.repeat(own_starts, own_counts)
     share = (rank + 0.5) / np.repeat(own_counts, own_counts)
     if len(second):
-        chosen = second[np.repeat(starts[at], own_counts) + np.floor(share * np.repeat(counts[at], own_counts)).astype(np.int64)]
+        chosen = second[
+            np.repeat(starts[at], own_counts) + np.floor(share * np.repeat(counts[at], own_counts)).astype(np.int64)
+        ]
         result[first] = np.where(np.repeat(is_there, own_counts), chosen, -1)
     return result
 
@@ -144,7 +149,10 @@ def deal(
     rows = np.lexsort((rng.random(len(of_rows)), of_rows))
     rows = rows[of_rows[rows] >= 0]
     rank, place_rank = _ranks(of_rows[rows]), _ranks(of_parent[places])
-    rows, places = rows[rank < np.minimum(wanted, np.bincount(of_parent[places], minlength=len(n)))[of_rows[rows]]], places
+    rows, places = (
+        rows[rank < np.minimum(wanted, np.bincount(of_parent[places], minlength=len(n)))[of_rows[rows]]],
+        places,
+    )
     places = places[place_rank < np.bincount(of_rows[rows], minlength=len(n))[of_parent[places]]]
     result = np.full(len(of_rows), -1, dtype=np.intp)
     result[rows] = places  # both by group, and as many of each
@@ -158,7 +166,11 @@ def _ranks(groups: Codes) -> Codes:
 
 
 def without_pairs(
-    first: NDArray[np.intp], second: NDArray[np.intp], order: NDArray[np.intp], groups: Codes | None, rng: np.random.Generator
+    first: NDArray[np.intp],
+    second: NDArray[np.intp],
+    order: NDArray[np.intp],
+    groups: Codes | None,
+    rng: np.random.Generator,
 ) -> NDArray[np.intp]:
     """The second parents such that few pairs come twice: rows near each other in an order change theirs."""
     second, rank = second.copy(), np.argsort(order)
@@ -176,4 +188,3 @@ def without_pairs(
         rows, partners = again[chosen], other[chosen]
         second[rows], second[partners] = second[partners], second[rows].copy()
     return second
-

@@ -21,12 +21,21 @@ from synth.generators.registry import load_model
 from synth.infer import infer_schema
 from synth.output import whole_folder
 from synth.progress import Progress, quiet, show, shown
-from synth.schema import Schema, build_schema
+from synth.schema import Schema
 from synth.schema.kinds import IdentifierColumn
 from synth.table import Table, conform
 from synth.table.table import as_they_are
 from understudy.extras.related.infer import infer_keys
-from understudy.extras.related.keys import ForeignKey, Keys, Orphans, Positions, check_columns, check_keys, comparable, repeats
+from understudy.extras.related.keys import (
+    ForeignKey,
+    Keys,
+    Orphans,
+    Positions,
+    check_columns,
+    check_keys,
+    comparable,
+    repeats,
+)
 from understudy.extras.related.matching import deal, match, without_pairs
 from understudy.extras.related.walk import (
     Further,
@@ -38,6 +47,7 @@ from understudy.extras.related.walk import (
     hidden_columns,
     labels,
     lay_out,
+    made_anew,
 )
 
 REDRAWS = 10  # draws of a row whose key another one has, before it is left out
@@ -120,14 +130,18 @@ class RelatedModel:
             return dict(self.n_rows)
         if not isinstance(n_roots, Mapping):
             if len(self.n_rows) != 1:
-                raise JobError(f"n_roots={n_roots} is of one table, and {listed([*self.n_rows])} are below none; give a dict")
+                raise JobError(
+                    f"n_roots={n_roots} is of one table, and {listed([*self.n_rows])} are below none; give a dict"
+                )
             n_roots = dict.fromkeys(self.n_rows, n_roots)
         for name, n in n_roots.items():
             if name not in self.n_rows or isinstance(n, bool) or not isinstance(n, int) or n < 1:
                 raise JobError(f"n_roots: {name}={n!r} must be a whole number from 1 of {listed([*self.n_rows])}")
         return {**self.n_rows, **n_roots}
 
-    def _drawn(self, name: str, drawn: Mapping[str, _Drawn], wanted: Mapping[str, int], rng: np.random.Generator) -> _Drawn:
+    def _drawn(
+        self, name: str, drawn: Mapping[str, _Drawn], wanted: Mapping[str, int], rng: np.random.Generator
+    ) -> _Drawn:
         step, model = self.steps[name], self.models.get(name)
         if step.first is None:
             n = wanted[name]
@@ -172,7 +186,13 @@ class RelatedModel:
         return np.stack([own, *(drawn.to_numpy(dtype=np.int64) for drawn in more)])
 
     def _rows_of(
-        self, step: Step, parent: _Drawn, model: Any, at: Positions, cells: Mapping[str, pd.Series], rng: np.random.Generator
+        self,
+        step: Step,
+        parent: _Drawn,
+        model: Any,
+        at: Positions,
+        cells: Mapping[str, pd.Series],
+        rng: np.random.Generator,
     ) -> tuple[pd.DataFrame, Positions]:
         """A row below each row of the parent, at some positions, and these: of histories some may have ended early."""
         if len(at) == 0 and model is not None:
@@ -187,7 +207,9 @@ class RelatedModel:
                 return model.sample(len(at), seed=_seed(rng)), at
             return model.sample(given=known, seed=_seed(rng)), at
         entity = str(model.schema.entity)
-        numbers, first, counts = np.unique(np.where(at < 0, -1 - np.arange(len(at)), at), return_index=True, return_counts=True)
+        numbers, first, counts = np.unique(
+            np.where(at < 0, -1 - np.arange(len(at)), at), return_index=True, return_counts=True
+        )
         of_parents = known.iloc[first].reset_index(drop=True)
         of_parents[entity] = pd.array(np.arange(len(first)), dtype="Int64")
         rows = model.rows_of(of_parents, counts, seed=_seed(rng))
@@ -199,7 +221,9 @@ class RelatedModel:
         above = self.steps[step.first.table]
         return {**{each: each for each in above.inherited}, **{c: f"{step.first.table}.{c}" for c in above.carried}}
 
-    def _keys_of(self, step: Step, result: _Drawn, drawn: Mapping[str, _Drawn], rng: np.random.Generator) -> pd.DataFrame:
+    def _keys_of(
+        self, step: Step, result: _Drawn, drawn: Mapping[str, _Drawn], rng: np.random.Generator
+    ) -> pd.DataFrame:
         """The columns of all keys of rows: those of parents, and those that are made anew."""
         own, n, cells = self.keys.tables[step.table], len(result.columns), dict[str, pd.Series]()
 
@@ -230,7 +254,11 @@ class RelatedModel:
         """The row of a further parent that each row names, -1 for none."""
         columns, parent = result.columns, drawn[each.key.table]
         at = np.full(len(columns), -1, dtype=np.intp)
-        is_there = np.ones(len(columns), bool) if each.there is None else columns[each.there].to_numpy(dtype=bool, na_value=False)
+        is_there = (
+            np.ones(len(columns), bool)
+            if each.there is None
+            else columns[each.there].to_numpy(dtype=bool, na_value=False)
+        )
         if each.label is not None:
             known = pd.Index(labels(parent.columns, self.keys.tables[each.key.table].primary))
             at = known.get_indexer(columns[each.label])
@@ -409,7 +437,9 @@ def fit_related(
     if orphans not in ("refuse", "drop", "keep"):
         raise JobError(f"orphans={orphans!r} is unknown; choose refuse, drop or keep")
     if isinstance(generator, Generator) and parameters:
-        raise JobError(f"{generator.name!r} has its parameters, and {min(parameters)!r} is one more; give all in one place")
+        raise JobError(
+            f"{generator.name!r} has its parameters, and {min(parameters)!r} is one more; give all in one place"
+        )
     chosen = generator if isinstance(generator, Generator) else specification(generator or "auto", **parameters)
     if keys is None and chosen.promises:
         raise BudgetError("a fit with epsilon takes no keys that were read off the rows; declare keys")
@@ -435,19 +465,17 @@ def fit_related(
         keys, statement, models, {name: frames[name] for name in keep}, walk.steps,
         {name: tuple(map(str, frame)) for name, frame in frames.items()},
         {name: _made(walk, name, rows[name]) for name in walk.steps},
-        {name: {c: str(frames[name][c].dtype) for c in _of_keys(keys, name)} for name in walk.steps},
+        {name: _dtypes(walk, name, frames[name]) for name in walk.steps},
         {name: _n_roots(walk, name, models) for name in walk.roots},
         {} if chosen.promises else _slots(walk, rows, parents),
         {name: source.back for name, source in sources.items()},
     )  # fmt: skip
 
 
-def _of_keys(keys: Keys, name: str) -> list[str]:
-    return sorted(hidden_columns(keys, name))
-
-
 def _n_roots(walk: Walk, name: str, models: Mapping[str, Any]) -> int:
-    return int(models[name].default_rows) if name in models else len(walk.rows[name])
+    if name in models:
+        return int(models[name].default_rows)
+    return int(walk.own[name].n_units or 1) if walk.private else len(walk.rows[name])
 
 
 def _slots(walk: Walk, rows: Mapping[str, pd.DataFrame], parents: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -457,28 +485,30 @@ def _slots(walk: Walk, rows: Mapping[str, pd.DataFrame], parents: Mapping[str, A
         for each in step.further:
             if each.key.table in walk.keep and each.label is None:
                 at = parents[name][each.key]
-                result[f"{name}: {each.key}"] = tuple(np.bincount(at[at >= 0], minlength=len(rows[each.key.table])).tolist())
+                result[f"{name}: {each.key}"] = tuple(
+                    np.bincount(at[at >= 0], minlength=len(rows[each.key.table])).tolist()
+                )
     return result
 
 
 def _made(walk: Walk, name: str, frame: pd.DataFrame) -> dict[str, IdentifierColumn]:
     """The columns of a primary key that are made anew, in the form that they have."""
-    own = walk.keys.tables[name]
-    of_foreign = {c for key in own.foreign for c in key.columns}
     result = {}
-    for column in own.primary:
-        if column in of_foreign or column == own.number or column in walk.schemas.get(name, _NOTHING).columns:
-            continue
+    for column in made_anew(walk.keys, name):
         declared: Any = walk.declared[name].columns.get(column) if name in walk.declared else None
         if declared is None or not declared.is_identifier:
-            if walk.private:
-                raise BudgetError(f"{name}: key column={column!r} is made anew; declare it of kind identifier")
             declared = infer_schema(frame[[column]], propose_entity=False, kinds={column: "identifier"}).columns[column]
         result[column] = declared
     return result
 
 
-_NOTHING = build_schema({"status": "inferred", "columns": {"nothing": {"kind": "boolean"}}})
+def _dtypes(walk: Walk, name: str, frame: pd.DataFrame) -> dict[str, str]:
+    """Of the columns of keys: as they came, of a private fit as they are declared."""
+    columns = sorted(hidden_columns(walk.keys, name))
+    if not walk.private:
+        return {c: str(frame[c].dtype) for c in columns}
+    known: Any = walk.declared[name].columns
+    return {c: "int64" if c in known and known[c].holds_whole_numbers else "object" for c in columns}
 
 
 def _fitted(

@@ -111,9 +111,14 @@ def check_private(keys: Keys, keep: Collection[str], schemas: Mapping[str, Schem
         own, schema = keys.tables[name], schemas.get(name)
         if schema is None or schema.status != "declared":
             raise BudgetError(f"{name}: with epsilon each table needs a declared schema; give it in schemas")
+        for column in made_anew(keys, name):
+            if column in schema.columns and not schema.columns[column].is_identifier:
+                raise BudgetError(f"{name}: key column={column!r} is made anew; declare it of kind identifier")
         if name == roots[0]:
-            if not own.primary:
-                raise BudgetError(f"{name}: its rows with all below them are the units, and need a key; name it")
+            if not own.primary or schema.n_units is None:
+                raise BudgetError(
+                    f"{name}: its rows with all below them are the units; name its key, and in its schema n_units"
+                )
             continue
         first = candidates(keys, name, keep)[0]
         if own.most is None and {*own.primary} != {*first.columns}:
@@ -141,7 +146,9 @@ def lay_out(
         if name in keep or not shown:
             continue
         schema = schemas.get(name)
-        own[name] = infer_schema(tables[name][shown], propose_entity=False) if schema is None else _without(schema, hidden)
+        own[name] = (
+            infer_schema(tables[name][shown], propose_entity=False) if schema is None else _without(schema, hidden)
+        )
     walk = Walk(keys, frozenset(keep), private, schemas, own, unit)
     for name in keys.order:
         if name not in keep:
@@ -149,6 +156,12 @@ def lay_out(
     for name in walk.steps:  # numbers of rows below, which are known once the steps are
         _join(walk, name, tables, parents)
     return walk
+
+
+def made_anew(keys: Keys, name: str) -> tuple[str, ...]:
+    """Columns of a primary key whose values mean nothing: of one column, which refers to no other table."""
+    own = keys.tables[name]
+    return tuple(c for c in own.primary if len(own.primary) == 1 and not any(c in key.columns for key in own.foreign))
 
 
 def hidden_columns(keys: Keys, name: str) -> set[str]:
@@ -182,7 +195,9 @@ def _add_table(
     own, options = keys.tables[name], candidates(keys, name, walk.keep)
     first = options[0] if options else None
     if len(options) > 1 and not walk.private:
-        first = max(options, key=lambda key: (-round(float((at[key] < 0).mean()), 2), _clustering(walk, name, frame, at[key])))
+        first = max(
+            options, key=lambda key: (-round(float((at[key] < 0).mean()), 2), _clustering(walk, name, frame, at[key]))
+        )
     above = walk.above[name] = {}
     if first is not None:
         above[first.table] = at[first]
@@ -193,7 +208,9 @@ def _add_table(
         if {*key.columns} <= assigned:
             continue
         if assigned & {*key.columns}:
-            raise SchemaError(f"{name}: {key} shares some of its columns with another key, and not all; take one of them out")
+            raise SchemaError(
+                f"{name}: {key} shares some of its columns with another key, and not all; take one of them out"
+            )
         assigned |= {*key.columns}
         if key.table in above and (walk.private or _agree(above[key.table], at[key]) >= SAME):
             implied.append((key, key.table))
@@ -333,7 +350,9 @@ def _join(
     carried += [each.label for each in further if each.label] + ([] if walk.private else list(counts.values()))
     root = next(reversed(walk.above[name]), None)
     # Without a promise a row's unit is the row of its first parent, so that what one of these holds alone is blurred.
-    unit_of = root if walk.private else walk.unit if walk.unit in walk.above[name] else next(iter(walk.above[name]), None)
+    unit_of = (
+        root if walk.private else walk.unit if walk.unit in walk.above[name] else next(iter(walk.above[name]), None)
+    )
     base: dict[str, Any] = dict(own) if own is not None else {"status": "inferred"}
     if is_history:
         assert own is not None and first is not None
@@ -448,10 +467,12 @@ def bounded(
         frame, own = tables[name].reset_index(drop=True), keys.tables[name]
         if name in keep:
             kept[name] = frame
-            parents[name] = {k: positions(frame, k.columns, kept[k.table], keys.tables[k.table].primary) for k in own.foreign}
+            parents[name] = {
+                k: positions(frame, k.columns, kept[k.table], keys.tables[k.table].primary) for k in own.foreign
+            }
             continue
         plain = pd.DataFrame({str(c): comparable(frame[c]) for c in frame})
-        order = np.argsort(row_keys(plain, list(plain)), kind="stable")
+        order = np.argsort(row_keys(plain, list(map(str, plain))), kind="stable")
         frame = frame.iloc[order].reset_index(drop=True)
         at = {k: positions(frame, k.columns, kept[k.table], keys.tables[k.table].primary) for k in own.foreign}
         first = None if name == root else candidates(keys, name, keep)[0]
@@ -463,10 +484,14 @@ def bounded(
             units = _followed(at[first], unit[first.table])
             whole = units >= 0
             if own.primary:
-                key = pd.DataFrame({"unit": units, **{f"c{i}": comparable(frame[c]) for i, c in enumerate(own.primary)}})
+                key = pd.DataFrame(
+                    {"unit": units, **{f"c{i}": comparable(frame[c]) for i, c in enumerate(own.primary)}}
+                )
                 whole &= ~(key.duplicated() | key.isna().any(axis=1)).to_numpy()
             most = 1 if own.most is None or {*own.primary} == {*first.columns} else own.most
-            whole[whole] &= pd.Series(at[first][whole]).groupby(at[first][whole]).cumcount().to_numpy() < most
+            for of_rows, limit in ((at[first], most), (units, own.most_of_unit)):
+                turn = pd.Series(of_rows[whole]).groupby(of_rows[whole]).cumcount().to_numpy()
+                whole[whole] = turn < (limit or np.inf)
         kept[name], unit[name] = frame[whole].reset_index(drop=True), units[whole]
         if first is None:
             unit[name] = np.arange(int(whole.sum()))
