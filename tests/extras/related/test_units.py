@@ -167,7 +167,7 @@ def test_the_statement_is_on_all_tables_and_each_event_says_of_which() -> None:
     ("changes", "message"),
     [
         ({"keys": None}, "declare keys"),
-        ({"keep": ()}, "product and customer are below none; name lookup tables that are public in keep"),
+        ({"keep": ()}, "'product', 'customer' are below none; name lookup tables that are public in keep"),
         ({"schemas": {}}, "needs a declared schema"),
         ({"keys": {**KEYS, "order": {"primary": "order_id", "foreign": {"customer_id": "customer"}}}}, "set most"),
     ],

@@ -26,11 +26,14 @@ def infer_keys(tables: Mapping[str, Any]) -> Keys:
 
     >>> customers = pd.DataFrame({"id": [1, 2, 3], "region": ["n", "s", "s"]})
     >>> orders = pd.DataFrame({"order_id": [7, 8], "customer_id": [3, 1], "total": [2.5, 2.5]})
-    >>> print(infer_keys({"customers": customers, "orders": orders}))  # doctest: +ELLIPSIS
+    >>> print(infer_keys({"customers": customers, "orders": orders}))
     Keys of 2 tables with 1 relation
-    customers  key id...
-    orders     key order_id...
-               customer_id -> customers...
+    customers
+      key id  (never repeats, never missing)
+      (3 rows that others refer to; public? keep=["customers"] takes it over as it is)
+    orders
+      key order_id  (never repeats, never missing)
+      customer_id -> customers  (the name, and all values are there)
     """
     frames = {name: Table.of(table).frame() for name, table in tables.items()}
     primary = {name: _primary(name, frame) for name, frame in frames.items()}

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from itertools import zip_longest
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,7 +13,6 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from evaluate.text import listed
 from synth.errors import SchemaError, TableError, nearest
-from synth.progress import text_table
 from synth.validation import Frozen, refuse, sentence
 
 Orphans = Literal["refuse", "drop", "keep"]
@@ -128,16 +128,17 @@ class Keys(Frozen):
 
     def __str__(self) -> str:
         """A line for each key, and why it was proposed."""
-        rows = []
+        lines = [repr(self).strip("<>")]
         for name in self.order:
-            own = self.tables[name]
+            own, reasons = self.tables[name], self.reasons.get(name, ())
             numbered = f", {own.number} counts from 1" if own.number else ""
-            primary = f"key {' + '.join(own.primary)}{numbered}" if own.primary else "no key"
-            written = [primary, *map(str, own.foreign)]
-            reasons = [*self.reasons.get(name, ()), *[""] * len(written)]
-            rows += [(name if at == 0 else "", *line) for at, line in enumerate(zip(written, reasons, strict=False))]
-            rows += [("", "", more) for more in self.reasons.get(name, ())[len(written) :]]
-        return f"{repr(self).strip('<>')}\n{text_table(rows)}"
+            written = [f"key {' + '.join(own.primary)}{numbered}" if own.primary else "no key", *map(str, own.foreign)]
+            lines.append(f"{name}")
+            lines += [
+                f"  {key}{chr(32) * 2 * bool(key)}({why})" if why else f"  {key}"
+                for key, why in zip_longest(written, reasons, fillvalue="")
+            ]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         from html import escape

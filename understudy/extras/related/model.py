@@ -15,7 +15,7 @@ from synth.dp.budget import Budget, statement_of
 from synth.dp.schedule import Schedule, calibrate
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError, JobError, ModelError
-from synth.generators.base import Generator, PrivateGenerator, compose, fit_model
+from synth.generators.base import Generator, compose, fit_model
 from synth.generators.registry import generator as specification
 from synth.generators.registry import load_model
 from synth.infer import infer_schema
@@ -48,6 +48,7 @@ from understudy.extras.related.walk import (
     labels,
     lay_out,
     made_anew,
+    sources,
 )
 
 REDRAWS = 10  # draws of a row whose key another one has, before it is left out
@@ -197,7 +198,9 @@ class RelatedModel:
         """A row below each row of the parent, at some positions, and these: of histories some may have ended early."""
         if len(at) == 0 and model is not None:
             return pd.DataFrame({c: pd.Series(dtype=object) for c in model.schema.kept}), at
-        of_parent = {target: _taken(parent.columns[source], at) for source, target in self._sources(step).items()}
+        assert step.first is not None
+        above = sources(self.steps[step.first.table])
+        of_parent = {target: _taken(parent.columns[source], at) for source, target in above.items()}
         known = pd.DataFrame({**of_parent, **cells}, index=pd.RangeIndex(len(at)))
         if model is None:
             return known, at
@@ -214,12 +217,6 @@ class RelatedModel:
         of_parents[entity] = pd.array(np.arange(len(first)), dtype="Int64")
         rows = model.rows_of(of_parents, counts, seed=_seed(rng))
         return rows, np.maximum(numbers, -1)[rows[entity].to_numpy(dtype=np.int64)]
-
-    def _sources(self, step: Step) -> dict[str, str]:
-        """Columns of the first parent, as its model names them, by what they are called below."""
-        assert step.first is not None
-        above = self.steps[step.first.table]
-        return {**{each: each for each in above.inherited}, **{c: f"{step.first.table}.{c}" for c in above.carried}}
 
     def _keys_of(
         self, step: Step, result: _Drawn, drawn: Mapping[str, _Drawn], rng: np.random.Generator
@@ -318,8 +315,8 @@ class RelatedModel:
             "dtypes": {name: dict(each) for name, each in self.dtypes.items()},
             "n_rows": dict(self.n_rows),
             "slots": {key: list(each) for key, each in self.slots.items()},
-            "models": [name for name in self.models],
-            "kept": [name for name in self.kept],
+            "models": list(self.models),
+            "kept": list(self.kept),
         }
         with whole_folder(Path(path)) as folder:
             (folder / DESCRIPTION).write_text(json.dumps(content, indent=1), encoding="utf-8")
@@ -496,7 +493,7 @@ def _made(walk: Walk, name: str, frame: pd.DataFrame) -> dict[str, IdentifierCol
     result = {}
     for column in made_anew(walk.keys, name):
         declared: Any = walk.declared[name].columns.get(column) if name in walk.declared else None
-        if declared is None or not declared.is_identifier:
+        if declared is None or not declared.is_identifier or declared.drop:
             declared = infer_schema(frame[[column]], propose_entity=False, kinds={column: "identifier"}).columns[column]
         result[column] = declared
     return result

@@ -6,7 +6,7 @@ key of a lookup table that is taken over is a category. Names of columns of othe
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -76,9 +76,6 @@ class Walk:
     @property
     def roots(self) -> list[str]:
         return [name for name in self.keys.order if name not in self.keep and self.steps[name].first is None]
-
-    def children(self, table: str) -> list[tuple[str, ForeignKey]]:
-        return [(name, key) for name, key in self.keys.edges() if key.table == table and name not in self.keep]
 
 
 def check_kept(keys: Keys, keep: Collection[str]) -> None:
@@ -282,106 +279,129 @@ def labels(frame: pd.DataFrame, key: Sequence[str]) -> np.ndarray:
     return np.array([LABEL_MARK.join(row) for row in zip(*parts, strict=True)], dtype=object)
 
 
+@dataclass
+class _Joined:
+    """The rows of one table with what they are drawn given and drawn with. Cells: *Sensitive*."""
+
+    n: int
+    columns: dict[str, Any] = field(default_factory=dict)
+    cells: dict[str, pd.Series] = field(default_factory=dict)
+
+    def add(self, name: str, column: Any, cells: Any) -> str:
+        """Add a column; one of a name that is taken gets another."""
+        name = free_name(name, self.columns)
+        self.columns[name], self.cells[name] = column, pd.Series(cells).reset_index(drop=True)
+        return name
+
+
 def _join(
     walk: Walk, name: str, tables: Mapping[str, pd.DataFrame], parents: Mapping[str, Mapping[ForeignKey, Positions]]
 ) -> None:
     """The rows of a table with what they are drawn given and drawn with, and the schema of these."""
-    keys, step, frame, at = walk.keys, walk.steps[name], tables[name], parents[name]
-    outside: Any = "clamp" if walk.private else "refuse"
-    columns, values = dict[str, Any](), dict[str, Any]()
-    own = walk.own.get(name)
-    is_history = own is not None and own.order is not None
-    first = None if step.first is None else at[step.first]
-    if first is not None:
-        assert step.first is not None
-        above = walk.rows[step.first.table]
-        may_lack = bool((first < 0).any()) and not walk.private
-        theirs = walk.steps[step.first.table]
-        inherited = {each: each for each in theirs.inherited}
-        inherited |= {each: f"{step.first.table}.{each}" for each in theirs.carried}
-        for source, target in inherited.items():
-            column = walk.schemas[step.first.table].columns[source]
-            columns[target] = _as_operand(column, missing=column.missing or may_lack)
-            values[target] = _taken(above[source], first)
-        step = step.model_copy(update={"inherited": tuple(inherited.values())})
+    step, own, joined = walk.steps[name], walk.own.get(name), _Joined(len(tables[name]))
+    inherited = [] if step.first is None else _inherit(walk, step, step.first.table, parents[name][step.first], joined)
     further = []
-    for each in sorted(step.further, key=lambda each: each.within is None):
-        each, more, cells = _with_further(walk, name, each, tables, at[each.key])
-        columns, values = columns | more, values | cells
-        if each.before:
-            step = step.model_copy(update={"inherited": (*step.inherited, *more)})
+    for each in sorted(step.further, key=lambda each: not each.before):
+        each, names = _with_further(walk, name, each, tables, parents[name][each.key], joined)
+        inherited += names if each.before else []
         further.append(each)
     if own is not None:
-        rows = frame[[c for c in own.written if c in frame]]
-        if is_history:
-            rows = rows.assign(**{str(own.entity): 0})
-        canonical = conform(rows, own if not is_history else _plain_entity(own), outside=outside)
-        own_columns = dict(own.columns)
-        taken = {*columns}
-        if clash := next((c for c in own_columns if c in taken), None):
-            raise SchemaError(f"{name}: column={clash!r} has the name of an inherited one; rename it")
-        columns |= own_columns
-        values |= {c: canonical[c] for c in own.kept}
-    counts = dict[str, str]()
-    for child, key in walk.children(name):
-        count = free_name(f"rows of {child}", {*columns}) if walk.steps[child].first == key else None
-        for each in walk.steps[child].further:
-            if each.key == key:
-                count = free_name(f"rows of {child} by {'+'.join(key.columns)}", {*columns})
-        if count is None:
-            continue
-        numbers = np.bincount(parents[child][key][parents[child][key] >= 0], minlength=len(frame))
-        most = _most(keys, child, walk) if walk.private else max(int(numbers.max(initial=0)), 1)
-        columns[count] = {"kind": "integer", "bounds": (0, most)}
-        values[count] = pd.array(np.minimum(numbers, most), dtype="Int64")
-        counts[f"{child}: {key}"] = count
-        _change(walk, child, key, count=count)
-    for child, other in walk.steps.items():
-        for each in (each for each in other.further if each.before and each.within == name):
-            total = free_name(f"rows of {child} with {each.prefix}", {*columns})
-            named = walk.above[child][name][parents[child][each.key] >= 0]
-            numbers = np.bincount(named[named >= 0], minlength=len(frame))
-            most = of_unit(keys, child, walk) if walk.private else max(int(numbers.max(initial=0)), 1)
-            columns[total] = {"kind": "integer", "bounds": (0, most)}
-            values[total] = pd.array(np.minimum(numbers, most), dtype="Int64")
-            counts[f"{child}: {each.key}, in all"] = total
+        _add_own(walk, name, own, tables[name], joined)
+    n_given = len(inherited)
+    counts = _add_counts(walk, name, parents, joined)
+    carried = [c for c in (own.modeled if own is not None else ()) if own is not None and own.columns[c].part is None]
+    carried += [each.label for each in further if each.label] + ([] if walk.private else counts)
+    if len(joined.columns) > n_given:
+        walk.learned.add(name)
+    base, unit = _units(walk, name, inherited, joined)
+    if joined.columns:
+        walk.schemas[name] = Schema.model_validate({**base, "columns": joined.columns})
+    walk.rows[name] = pd.DataFrame(joined.cells, index=pd.RangeIndex(joined.n))
+    changes = {"inherited": inherited, "further": further, "carried": carried}
+    walk.steps[name] = step.model_copy(update={"unit": unit, **{key: tuple(each) for key, each in changes.items()}})
+
+
+def sources(above: Step) -> dict[str, str]:
+    """What rows below a table inherit: its columns, as its model names them, by what they are called below."""
+    return {**{each: each for each in above.inherited}, **{c: f"{above.table}.{c}" for c in above.carried}}
+
+
+def _inherit(walk: Walk, step: Step, parent: str, at: Positions, joined: _Joined) -> list[str]:
+    """The columns of the first parent, and those that it inherits itself."""
+    may_lack = bool((at < 0).any()) and not walk.private
+    for source, target in sources(walk.steps[parent]).items():
+        column = walk.schemas[parent].columns[source]
+        joined.columns[target] = _as_operand(column, missing=column.missing or may_lack)
+        joined.cells[target] = _taken(walk.rows[parent][source], at)
+    return list(joined.columns)
+
+
+def _add_own(walk: Walk, name: str, own: Schema, frame: pd.DataFrame, joined: _Joined) -> None:
+    if clash := next((c for c in own.columns if c in joined.columns), None):
+        raise SchemaError(f"{name}: column={clash!r} has the name of an inherited one; rename it")
+    rows = frame[[c for c in own.written if c in frame]]
+    if own.order is not None:  # the row of the parent stands for the entity: see `_units`
+        columns = {**own.columns, str(own.entity): {"kind": "identifier", "bounds": (0, 2**53)}}
+        own, rows = Schema.model_validate({**dict(own), "columns": columns}), rows.assign(**{str(own.entity): 0})
+    canonical = conform(rows, own, outside="clamp" if walk.private else "refuse")
+    joined.columns |= dict(own.columns)
+    joined.cells |= {c: canonical[c] for c in own.kept}
+
+
+def _add_counts(
+    walk: Walk, name: str, parents: Mapping[str, Mapping[ForeignKey, Positions]], joined: _Joined
+) -> list[str]:
+    """Numbers of rows below each row, of those that name it, and of those below it that name something within."""
+    counts = []
+
+    def add(words: str, at: Positions, most: int) -> str:
+        numbers = np.bincount(at[at >= 0], minlength=joined.n)
+        most = most if walk.private else max(int(numbers.max(initial=0)), 1)
+        column = {"kind": "integer", "bounds": (0, most)}
+        counts.append(joined.add(words, column, pd.array(np.minimum(numbers, most), dtype="Int64")))
+        return counts[-1]
+
+    for child, step in walk.steps.items():
+        for key in (key for key in walk.keys.tables[child].foreign if key.table == name):
+            if key == step.first:
+                most = _most(walk.keys, child, walk)
+                _change(walk, child, key, count=add(f"rows of {child}", parents[child][key], most))
+            elif any(each.key == key for each in step.further):
+                most, words = of_unit(walk.keys, child, walk), f"rows of {child} by {'+'.join(key.columns)}"
+                _change(walk, child, key, count=add(words, parents[child][key], most))
+        for each in (each for each in step.further if each.before and each.within == name):
+            at = np.where(parents[child][each.key] >= 0, walk.above[child][name], -1)
+            total = add(f"rows of {child} with {each.prefix}", at, of_unit(walk.keys, child, walk))
             _change(walk, child, each.key, total=total)
-    carried = [c for c in (own.modeled if own else ()) if own and own.columns[c].part is None]
-    carried += [each.label for each in further if each.label] + ([] if walk.private else list(counts.values()))
-    root = next(reversed(walk.above[name]), None)
-    # Without a promise a row's unit is the row of its first parent, so that what one of these holds alone is blurred.
-    unit_of = (
-        root if walk.private else walk.unit if walk.unit in walk.above[name] else next(iter(walk.above[name]), None)
-    )
-    base: dict[str, Any] = dict(own) if own is not None else {"status": "inferred"}
-    if is_history:
-        assert own is not None and first is not None
-        entity = str(own.entity)
-        columns[entity] = {"kind": "identifier", "bounds": (0, 2**53)}
-        values[entity] = pd.array(np.where(first < 0, len(first) + np.arange(len(first)), first), dtype="Int64")
-        base["constant_in_entity"] = tuple(step.inherited)
+    return counts
+
+
+def _units(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined) -> tuple[dict[str, Any], str | None]:
+    """The schema but for its columns, and the column that names the unit of each row."""
+    own, above = walk.own.get(name), walk.above[name]
+    base: dict[str, Any] = {"status": "inferred"} if own is None else dict(own)
+    is_history, root = own is not None and own.order is not None, next(reversed(above), None)
+    unit = None
+    if above and joined.columns:
+        # Without a promise the unit is the row of the first parent, so that what one of these holds alone is blurred.
+        nearest = next(iter(above))
+        table = nearest if is_history else root if walk.private else walk.unit if walk.unit in above else nearest
+        at = above[str(table)]
+        cells = pd.array(np.where(at < 0, 2**40 + np.arange(len(at)), at), dtype="Int64")
+        column = {"kind": "identifier", "bounds": (0, 2**53)}
+        if is_history:
+            unit = str(base["entity"])
+            joined.columns[unit], joined.cells[unit] = column, pd.Series(cells)
+            base["constant_in_entity"] = tuple(inherited)
+        else:
+            unit = joined.add(f"row of {table}", column, cells)
+        base["entity"] = unit
         if walk.private:
-            base["max_rows_per_unit"] = keys.tables[name].most
-    elif unit_of is not None and columns:
-        unit = free_name(f"row of {unit_of}", {*columns})
-        columns[unit] = {"kind": "identifier", "bounds": (0, 2**53)}
-        of_root = walk.above[name][unit_of]
-        values[unit] = pd.array(np.where(of_root < 0, 2**40 + np.arange(len(of_root)), of_root), dtype="Int64")
-        base |= {"entity": unit}
-        if walk.private:
-            base["max_rows_per_unit"] = of_unit(keys, name, walk)
-        step = step.model_copy(update={"unit": unit})
+            base["max_rows_per_unit"] = of_unit(walk.keys, name, walk)
     if walk.private:
         top = walk.own[root or name]
         base |= {"n_units": top.n_units, "dataset": top.dataset, "status": "declared"}
-    walk.steps[name] = step.model_copy(update={"further": tuple(further), "carried": tuple(carried)})
-    if columns.keys() - {*step.inherited, step.unit}:
-        walk.learned.add(name)
-    if columns:
-        walk.schemas[name] = Schema.model_validate({**base, "columns": columns})
-        walk.rows[name] = pd.DataFrame({c: _series(v) for c, v in values.items()}, index=pd.RangeIndex(len(frame)))
-    else:
-        walk.rows[name] = pd.DataFrame(index=pd.RangeIndex(len(frame)))
+    return base, unit
 
 
 def _change(walk: Walk, child: str, key: ForeignKey, **names: str) -> None:
@@ -389,15 +409,6 @@ def _change(walk: Walk, child: str, key: ForeignKey, **names: str) -> None:
     step = walk.steps[child]
     further = tuple(each.model_copy(update=names) if each.key == key else each for each in step.further)
     walk.steps[child] = step.model_copy(update=names if step.first == key else {"further": further})
-
-
-def _series(values: Any) -> pd.Series:
-    return pd.Series(values).reset_index(drop=True)
-
-
-def _plain_entity(schema: Schema) -> Schema:
-    columns = {**schema.columns, str(schema.entity): {"kind": "identifier", "bounds": (0, 2**53)}}
-    return Schema.model_validate({**dict(schema), "columns": columns})
 
 
 def _taken(series: pd.Series, at: Positions) -> pd.Series:
@@ -411,30 +422,35 @@ def _as_operand(column: Any, *, missing: bool) -> Any:
 
 
 def _with_further(
-    walk: Walk, name: str, each: Further, tables: Mapping[str, pd.DataFrame], at: Positions
-) -> tuple[Further, dict[str, Any], dict[str, Any]]:
-    """A further parent with the columns that are drawn for it, their schema and their cells."""
-    columns, values = dict[str, Any](), dict[str, Any]()
+    walk: Walk, name: str, each: Further, tables: Mapping[str, pd.DataFrame], at: Positions, joined: _Joined
+) -> tuple[Further, list[str]]:
+    """A further parent with the columns that are drawn for it, or given before, which are added."""
+    start, table, optional = len(joined.columns), each.key.table, each.there is not None or walk.private
+    if any(c.startswith(f"{each.prefix}.") for c in joined.columns):  # which a row inherits by another way
+        prefix = f"{'+'.join(each.key.columns)}->{table}"
+        there = None if each.there is None else f"{prefix} is there"
+        each = each.model_copy(update={"prefix": prefix, "there": there})
     if each.there is not None:
-        columns[each.there], values[each.there] = {"kind": "boolean"}, pd.array(at >= 0, dtype="boolean")
-    table, optional = each.key.table, each.there is not None or walk.private
+        joined.columns[each.there] = {"kind": "boolean"}
+        joined.cells[each.there] = pd.Series(pd.array(at >= 0, dtype="boolean"))
     if table in walk.keep and len(tables[table]) <= LABELED:
         key = labels(tables[table], walk.keys.tables[table].primary)
-        label = f"key of {each.prefix}"
-        columns[label] = {"kind": "categorical", "categories": tuple(sorted(key)), "missing": optional}
-        values[label] = np.append(key, None)[at]
-        return each.model_copy(update={"label": label}), columns, values
+        column = {"kind": "categorical", "categories": tuple(sorted(key)), "missing": optional}
+        label = joined.add(f"key of {each.prefix}", column, np.append(key, None)[at])
+        return each.model_copy(update={"label": label}), list(joined.columns)[start:]
     if table in walk.keep:
-        schema = infer_schema(tables[table].drop(columns=list(hidden_columns(walk.keys, table))), propose_entity=False)
-        cells, learned = conform(tables[table], schema, outside="clamp"), schema.modeled
+        plain = tables[table].drop(columns=list(hidden_columns(walk.keys, table)))
+        schema = infer_schema(plain, propose_entity=False, constraints=False)
+        cells, learned = conform(plain, schema, outside="clamp"), schema.modeled
     else:
         schema, cells = walk.schemas[table], walk.rows[table]
-        learned = tuple(c for c in walk.steps[table].carried if not c.startswith("rows of "))
+        learned = tuple(c for c in walk.steps[table].carried if c in walk.own[table].columns) if table in walk.own else ()
     for column in learned:
         target = f"{each.prefix}.{column}"
-        columns[target] = _as_operand(schema.columns[column], missing=schema.columns[column].missing or optional)
-        values[target] = _taken(cells[column], at)
-    return each.model_copy(update={"columns": tuple(learned)}), columns, values
+        known = schema.columns[column]
+        joined.columns[target] = _as_operand(known, missing=known.missing or optional)
+        joined.cells[target] = _taken(cells[column], at)
+    return each.model_copy(update={"columns": tuple(learned)}), list(joined.columns)[start:]
 
 
 def _most(keys: Keys, name: str, walk: Walk) -> int:
