@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from synth.schema import Schema, build_schema
+
 Tables = Mapping[str, pd.DataFrame]
 LOOSE = 0.03  # share of foreign keys that are missing, where they may be
 SHOP_KEYS: Mapping[str, Any] = {
@@ -179,3 +181,37 @@ def _liked(rng: np.random.Generator, born: np.ndarray, genre: np.ndarray, year: 
         )
         result[is_young] = rng.choice(len(genre), int(is_young.sum()), p=weight / weight.sum())
     return result
+
+
+def shop_schemas(n_customers: int) -> Mapping[str, Schema]:
+    """What is public of a shop of so many customers at most, whose regions and products are, too."""
+
+    def declared(**columns: Any) -> Schema:
+        return build_schema({"status": "declared", "n_units": n_customers, "dataset": "shop", "columns": columns})
+
+    def of(*categories: str) -> dict[str, Any]:
+        return {"kind": "categorical", "categories": categories}
+
+    def whole(low: int, high: int) -> dict[str, Any]:
+        return {"kind": "integer", "bounds": (low, high)}
+
+    numbers = {"kind": "identifier", "bounds": (1, 10**8)}
+    customer = {"kind": "identifier", "template": "C#######"}
+    day = {"kind": "date", "bounds": ("2023-01-01", "2024-12-31")}
+    return {
+        "customer": declared(
+            customer_id=customer, region_id={**numbers, "missing": True}, age=whole(18, 90), member=of("no", "yes")
+        ),
+        "order": declared(
+            order_id=numbers, customer_id=customer, day=day, channel=of("phone", "shop", "web"), discount=whole(0, 20)
+        ),
+        "line": declared(
+            order_id=numbers, line_no=whole(1, 6), quantity=whole(1, 12),
+            product_id={"kind": "identifier", "template": "P-###", "missing": True},
+            amount={"kind": "real", "bounds": (0, 2000), "decimals": 2},
+        ),
+        "ticket": declared(
+            ticket_id=numbers, customer_id=customer, order_id={**numbers, "missing": True},
+            topic=of("bill", "delivery", "other"), score=whole(1, 5),
+        ),
+    }  # fmt: skip

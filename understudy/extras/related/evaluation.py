@@ -6,7 +6,7 @@ of one table. A fresh real sample of units says what distance chance comes to.
 
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -130,12 +130,14 @@ def joined(
 
     every = np.arange(len(frame))
     add(every, name, "", PARENT)
-    at, table = every, name
+    starts = dict(zip(keys.order, np.cumsum([0, *(len(tables[each]) for each in keys.order)]), strict=False))
+    at, table, units = every, name, every + starts[name]
     while options := candidates(keys, table, keep):
         key = options[0]
         rows = positions(tables[table], key.columns, tables[key.table], keys.tables[key.table].primary)
         at, table = np.append(rows, -1)[at], key.table
-    columns[UNIT] = pd.Series(np.where(at < 0, len(tables[table]) + every, at))
+        units = np.where(at >= 0, at + starts[table], units)
+    columns[UNIT] = pd.Series(units)
     return pd.DataFrame(columns), roles
 
 
@@ -151,18 +153,23 @@ def sides_of(
     keep: Collection[str] = (),
 ) -> dict[str, tuple[Tables, dict[str, str]]]:
     """Each table joined, on all three sides, as measures take them. `train`, `holdout`: *Sensitive*."""
-    keys, result = Keys.of(keys), dict[str, tuple[Tables, dict[str, str]]]()
+    keys, result, rng = Keys.of(keys), dict[str, tuple[Tables, dict[str, str]]](), np.random.default_rng(0)
     frames = [{n: Table.of(table).frame() for n, table in side.items()} for side in (train, holdout, synthetic)]
+    most = sum(map(len, frames[0].values()))
+    is_control = rng.random(most + sum(map(len, frames[1].values()))) < 0.5  # of units, in all tables alike
     for name in (n for n in keys.order if n not in keep):
         parts, roles = zip(*(joined(side, keys, name, keep) for side in frames), strict=True)
         known, fresh, drawn = parts
-        fresh = fresh.assign(**{UNIT: fresh[UNIT] + 2 * (int(known[UNIT].max()) + 1)})
+        fresh = fresh.assign(**{UNIT: fresh[UNIT] + most})
         schema = _schema_of(pd.concat([known, fresh], ignore_index=True))
         if schema is None:
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TableNote)
             real = Real.prepare(known, fresh, schema, EvaluationOptions(outside="clamp"))
+            other = is_control[real.holdout[UNIT].to_numpy(dtype=np.int64)]
+            halves = {"fresh": real.holdout[~other], "control": real.holdout[other]}
+            real = replace(real, **{half: rows.reset_index(drop=True) for half, rows in halves.items()})
             result[name] = real.beside(drawn), roles[0]
     return result
 

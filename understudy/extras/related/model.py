@@ -216,7 +216,7 @@ class RelatedModel:
         of_parents = known.iloc[first].reset_index(drop=True)
         of_parents[entity] = pd.array(np.arange(len(first)), dtype="Int64")
         rows = model.rows_of(of_parents, counts, seed=_seed(rng))
-        return rows, np.maximum(numbers, -1)[rows[entity].to_numpy(dtype=np.int64)]
+        return rows.drop(columns=entity), np.maximum(numbers, -1)[rows[entity].to_numpy(dtype=np.int64)]
 
     def _keys_of(
         self, step: Step, result: _Drawn, drawn: Mapping[str, _Drawn], rng: np.random.Generator

@@ -443,8 +443,10 @@ def _with_further(
         schema = infer_schema(plain, propose_entity=False, constraints=False)
         cells, learned = conform(plain, schema, outside="clamp"), schema.modeled
     else:
-        schema, cells = walk.schemas[table], walk.rows[table]
-        learned = tuple(c for c in walk.steps[table].carried if c in walk.own[table].columns) if table in walk.own else ()
+        schema, cells, theirs = walk.schemas[table], walk.rows[table], walk.steps[table]
+        above = () if each.within is None else joined.columns  # the row below which both are is the same
+        learned = tuple(c for c in theirs.inherited if c not in above and ".rows of " not in c)
+        learned += tuple(c for c in theirs.carried if not c.startswith("rows of "))
     for column in learned:
         target = f"{each.prefix}.{column}"
         known = schema.columns[column]
