@@ -419,7 +419,7 @@ def fit_related(
         keep: lookup tables that are public, and taken over as they are.
         orphans: rows whose foreign key names no row: "refuse" the tables, "drop" such rows and all below them, or
             "keep" them, their key missing. A fit with epsilon drops them.
-        unit: without epsilon, the table whose rows stand for people: what few of them hold is blurred. `None`: the
+        unit: without epsilon, the table whose rows are people, or what else a value of few is blurred for. `None`: the
             first parent of each table.
         seed: for everything but the noise of a private fit.
         progress: told what is being done.
@@ -449,6 +449,8 @@ def fit_related(
         raise BudgetError("these keys were read off the rows; confirm them with Keys.of(...) or keys.declared()")
     check_kept(keys, keep)
     check_columns(frames, keys)
+    if unit is not None and (unit not in keys.tables or chosen.promises):
+        raise JobError(f"unit={unit!r} is a table, of fits without epsilon, which have their units by themselves")
     if chosen.promises:
         root = check_private(keys, keep, schemas)
         rows, parents = bounded(frames, keys, keep, root)

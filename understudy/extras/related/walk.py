@@ -382,11 +382,11 @@ def _units(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined) -> 
     base: dict[str, Any] = {"status": "inferred"} if own is None else dict(own)
     is_history, root = own is not None and own.order is not None, next(reversed(above), None)
     unit = None
-    if above and joined.columns:
-        # Without a promise the unit is the row of the first parent, so that what one of these holds alone is blurred.
-        nearest = next(iter(above))
-        table = nearest if is_history else root if walk.private else walk.unit if walk.unit in above else nearest
-        at = above[str(table)]
+    # Without a promise, and where no unit is named, it is the row of the first parent: what few of these hold is blurred.
+    table = root if walk.private else walk.unit or next(iter(above), None)
+    table = next(iter(above)) if is_history else table if table in above else None
+    if table is not None and joined.columns:
+        at = above[table]
         cells = pd.array(np.where(at < 0, 2**40 + np.arange(len(at)), at), dtype="Int64")
         column = {"kind": "identifier", "bounds": (0, 2**53)}
         if is_history:
