@@ -142,10 +142,10 @@ def records(n_customers: int = 1500, seed: int = 0) -> Tables:
     plan = np.where(rng.random(n_customers) < 1 / (1 + np.exp(-(born - 1983) / 6)), "stream", "buy")
     rows["customer"] = [(i + 1, codes[country[i]], int(born[i]), str(plan[i])) for i in range(n_customers)]
     with_profile = np.flatnonzero(rng.random(n_customers) < np.where(plan == "stream", 0.9, 0.4))
-    rows["profile"] = [
-        (int(i) + 1, "yes" if rng.random() < (0.7 if born[i] < 1980 else 0.3) else "no", int(rng.poisson(8 if plan[i] == "stream" else 2)))
-        for i in with_profile
-    ]  # fmt: skip
+    letter = rng.random(len(with_profile)) < np.where(born[with_profile] < 1980, 0.7, 0.3)
+    visits = rng.poisson(np.where(plan[with_profile] == "stream", 8, 2))
+    words = np.where(letter, "yes", "no")
+    rows["profile"] = list(zip((with_profile + 1).tolist(), words.tolist(), visits.tolist(), strict=True))
     by = np.repeat(np.arange(n_customers), rng.poisson(np.where(plan == "buy", 3.0, 1.0)))
     month = rng.integers(1, 13, len(by))
     paid = np.where(rng.random(len(by)) < np.where(born[by] < 1975, 0.85, 0.35), "card", "wallet")

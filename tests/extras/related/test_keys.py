@@ -59,7 +59,7 @@ def _changed(table: str, **columns: Any) -> dict[str, pd.DataFrame]:
         (_changed("line", product_id="Z"), KEYS, "line: product_id -> product names rows that are not there"),
         (small(30), {**KEYS, "order": "nowhere"}, "order: key column='nowhere' is not there"),
         (small(30), {"customer": "customer_id"}, "tables and keys are of the same names"),
-        (small(30), {**KEYS, "customer": {"primary": "customer_id", "foreign": {"age": "customer"}}}, "the table itself"),
+        (small(30), {**KEYS, "customer": {"primary": "customer_id", "foreign": {"age": "customer"}}}, "table itself"),
         (small(30), {**KEYS, "customer": {"primary": "customer_id", "foreign": {"age": "ticket"}}}, "in a circle"),
         (small(30), {**KEYS, "ticket": {"foreign": {"order_id": "line"}}}, "has 1 columns, and the key of line has 2"),
     ],

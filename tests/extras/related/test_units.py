@@ -32,7 +32,8 @@ def strewn(seed: int) -> Tables:
     elsewhere = order.iloc[:3].assign(customer_id=customer["customer_id"].to_numpy()[rng.integers(0, 8, 3)])
     lost = order.iloc[:1].assign(order_id=5000, customer_id="K99999")
     order = pd.concat([order, more, elsewhere, lost, more.assign(order_id=2000 + np.arange(6))], ignore_index=True)
-    line = pd.concat([line, line.sample(12, replace=True, random_state=seed).assign(line_no=lambda t: np.arange(len(t)))])
+    again = line.sample(12, replace=True, random_state=seed).assign(line_no=np.arange(12))
+    line = pd.concat([line, again])
     line = pd.concat([line, line.iloc[:2].assign(order_id=[5000, 7777])], ignore_index=True)
     strangers = order["order_id"].sample(4, random_state=seed).to_numpy()
     ticket = pd.concat([ticket, ticket.sample(4, replace=True, random_state=seed).assign(order_id=strangers)])
@@ -67,6 +68,10 @@ def without(tables: Tables, unit: str, walk: Walk, bound: Callable[..., Any]) ->
     }  # fmt: skip
 
 
+def everything(rows: pd.DataFrame) -> list[tuple[str, ...]]:
+    return plain(rows, pd.Series([True] * len(rows)))
+
+
 def plain(rows: pd.DataFrame, kept: pd.Series) -> list[tuple[str, ...]]:
     """Rows as texts in no order, but for the number that stands for their unit."""
     rows = rows[[c for c in rows if not str(c).startswith("row of ")]]
@@ -85,7 +90,7 @@ def check(bound: Callable[..., Any]) -> None:
             for name, rows in whole.rows.items():
                 n_units = int((units[name] == unit).sum())
                 assert n_units <= whole.schemas[name].max_rows_per_unit
-                assert plain(rows, units[name] != unit) == plain(rest.rows[name], pd.Series([True] * len(rest.rows[name])))
+                assert plain(rows, units[name] != unit) == everything(rest.rows[name])
                 for column in (c for c in rows if str(c).startswith("rows of ")):
                     assert rows[column].max() <= whole.schemas[name].columns[str(column)].bounds[1]
 
@@ -99,7 +104,8 @@ MUTANTS: Mapping[str, tuple[str, str]] = {
     "keys are unique over units": ('{"unit": units, **', '{"unit": 0, **'),
     "nothing is bounded": ("turn < (limit or np.inf)", "turn < np.inf"),
     "rows below none stay": ("whole = units >= 0", "whole = units >= -1"),
-    "rows stay by their place": ("np.argsort(row_keys(plain, list(map(str, plain))), kind=\"stable\")", "np.arange(len(frame))"),
+    "rows stay by their place": ("np.argsort(row_keys(plain, list(map(str, plain))), kind=\"stable\")",
+                                 "np.arange(len(frame))"),
 }  # fmt: skip
 
 
@@ -111,8 +117,7 @@ def test_what_would_break_the_unit_is_caught(mutant: str) -> None:
     if mutant == "rows stay by their place":  # which no single removal shows, as it keeps the order of the others
         first, second = strewn(0), {n: t.iloc[::-1].reset_index(drop=True) for n, t in strewn(0).items()}
         sides = [laid_out(tables, names["bounded"]).rows["line"] for tables in (first, second)]
-        everything = [plain(rows, pd.Series([True] * len(rows))) for rows in sides]
-        assert everything[0] != everything[1]
+        assert everything(sides[0]) != everything(sides[1])
         return
     with pytest.raises((AssertionError, IndexError)):
         check(names["bounded"])
@@ -123,8 +128,7 @@ def test_where_rows_stand_does_not_matter() -> None:
     turned = {name: table.iloc[::-1].reset_index(drop=True) for name, table in tables.items()}
     sides = [laid_out(each, walking.bounded).rows for each in (tables, turned)]
     for name, rows in sides[0].items():
-        other = sides[1][name]
-        assert plain(rows, pd.Series([True] * len(rows))) == plain(other, pd.Series([True] * len(other)))
+        assert everything(rows) == everything(sides[1][name])
 
 
 def test_no_query_of_a_fit_changes_by_more_than_it_is_declared_to(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,5 +8,6 @@ BRINGS = {
         "fit_related": f"{_HERE}.model:fit_related",
         "infer_keys": f"{_HERE}.infer:infer_keys",
         "load_related": f"{_HERE}.model:load_related",
+        "split_related": f"{_HERE}.evaluation:split_related",
     },
 }

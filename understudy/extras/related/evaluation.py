@@ -1,9 +1,10 @@
-"""Synthetic related tables beside real ones: keys, numbers of rows, dependence across relations, attacks on whole units.
+"""Synthetic related tables beside real ones: keys, numbers of rows, dependence across relations, attacks on units.
 
 Each table is looked at with the columns of its parents and their parents beside its own, by the engine and the measures
 of one table. A fresh real sample of units says what distance chance comes to.
 """
 
+import hashlib
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -18,12 +19,13 @@ from evaluate.options import EvaluationOptions
 from evaluate.privacy.membership import AREA, area, parts_for, true_positive_rate
 from evaluate.privacy.membership_attacks import scored, targets_of
 from evaluate.tables import Real, Tables
-from synth.errors import TableNote
+from evaluate.text import listed
+from synth.errors import SchemaError, TableNote, nearest
 from synth.infer import infer_schema
 from synth.schema import Schema
 from synth.table import Table
-from understudy.extras.related.keys import Keys, Positions, positions, repeats
-from understudy.extras.related.walk import candidates, hidden_columns
+from understudy.extras.related.keys import ForeignKey, Keys, Positions, positions, repeats
+from understudy.extras.related.walk import candidates, hidden_columns, labels
 
 UNIT = "unit of privacy"
 OWN, COUNT, PARENT, GRANDPARENT = "own", "count", "parents", "grandparents"
@@ -97,10 +99,10 @@ def valid_keys(tables: Mapping[str, pd.DataFrame], keys: Keys) -> dict[str, floa
 
 
 def joined(
-    tables: Mapping[str, pd.DataFrame], keys: Keys, name: str, keep: Collection[str] = ()
+    tables: Mapping[str, pd.DataFrame], keys: Keys, name: str, unit: str | None, keep: Collection[str] = ()
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """The rows of a table with numbers of rows below, its parents' columns and theirs; and of which of these each is.
-    `tables`: *Sensitive*. A row's unit is the row of the topmost table that it is below, in the column `UNIT`.
+    `tables`: *Sensitive*. A row's unit is the row of the table of units that it is below, in the column `UNIT`.
     """
     frame, roles = tables[name].reset_index(drop=True), dict[str, str]()
     columns = dict[str, pd.Series]()
@@ -132,13 +134,63 @@ def joined(
     add(every, name, "", PARENT)
     starts = dict(zip(keys.order, np.cumsum([0, *(len(tables[each]) for each in keys.order)]), strict=False))
     at, table, units = every, name, every + starts[name]
-    while options := candidates(keys, table, keep):
-        key = options[0]
-        rows = positions(tables[table], key.columns, tables[key.table], keys.tables[key.table].primary)
+    for child, key in way_up(keys, name, unit, keep):
+        rows = positions(tables[child], key.columns, tables[key.table], keys.tables[key.table].primary)
         at, table = np.append(rows, -1)[at], key.table
         units = np.where(at >= 0, at + starts[table], units)
     columns[UNIT] = pd.Series(units)
     return pd.DataFrame(columns), roles
+
+
+def way_up(keys: Keys, name: str, unit: str | None, keep: Collection[str] = ()) -> list[tuple[str, ForeignKey]]:
+    """The keys by which a row is below a row of the table of units; `None`: of the topmost one. Empty: it is not."""
+    options = [] if name == unit else candidates(keys, name, keep)
+    ways = [[(name, key), *way_up(keys, key.table, unit, keep)] for key in options]
+    return next((way for way in ways if unit is None or way[-1][1].table == unit), [])
+
+
+def unit_of(keys: Keys, unit: str | None, keep: Collection[str] = ()) -> str:
+    """The table whose rows are units: the one that is named, or else the only one that is below none."""
+    roots = [name for name in keys.order if name not in keep and not candidates(keys, name, keep)]
+    if unit is None and len(roots) > 1:
+        raise SchemaError(f"tables={listed(roots)} are below none; set unit to the table whose rows are people")
+    if unit is not None and unit not in keys.tables:
+        raise SchemaError(f"unit={unit!r} is not a table; {nearest(unit, keys.tables)}")
+    return unit or roots[0]
+
+
+def split_related(
+    tables: Mapping[str, Any], keys: Any, *, unit: str | None = None, keep: Collection[str] = (),
+    holdout_share: float = 0.2, seed: int = 0,
+) -> tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
+    """Train and holdout: each unit with all rows below it on one side, by a hash of its key; other tables on both.
+
+    Args:
+        tables: *Sensitive*. As `us.fit_related` takes them.
+        keys: likewise.
+        unit: the table whose rows are units; `None`: the only one that is below none.
+        keep: lookup tables.
+        holdout_share: share of units that go to the holdout.
+        seed: names the split; another seed is another release of the same tables.
+    """
+    sources = {name: Table.of(table) for name, table in tables.items()}
+    frames, keys = {name: source.frame() for name, source in sources.items()}, Keys.of(keys)
+    table, bound = unit_of(keys, unit, keep), int(holdout_share * 2**64).to_bytes(8, "big")
+    names = labels(frames[table], keys.tables[table].primary)
+    texts = (f"understudy.split {seed}\n{name}".encode() for name in names)
+    inside = np.array([hashlib.md5(text, usedforsecurity=False).digest() < bound for text in texts] + [False])
+    sides: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+    for name, source in sources.items():
+        at, way = np.arange(len(frames[name])), way_up(keys, name, table, keep)
+        for child, key in way:
+            rows = positions(frames[child], key.columns, frames[key.table], keys.tables[key.table].primary)
+            at = np.append(rows, -1)[at]
+        if name != table and not way:
+            sides[0][name] = sides[1][name] = source.back(frames[name])
+            continue
+        for side, kept in zip(sides, (~inside[at], inside[at]), strict=True):
+            side[name] = source.back(frames[name][kept].reset_index(drop=True))
+    return sides
 
 
 def _plain(frame: pd.DataFrame, keys: Keys, name: str) -> list[str]:
@@ -146,19 +198,17 @@ def _plain(frame: pd.DataFrame, keys: Keys, name: str) -> list[str]:
 
 
 def sides_of(
-    train: Mapping[str, Any],
-    synthetic: Mapping[str, Any],
-    holdout: Mapping[str, Any],
-    keys: Any,
-    keep: Collection[str] = (),
-) -> dict[str, tuple[Tables, dict[str, str]]]:
-    """Each table joined, on all three sides, as measures take them. `train`, `holdout`: *Sensitive*."""
+    train: Mapping[str, Any], synthetic: Mapping[str, Any], holdout: Mapping[str, Any], keys: Any,
+    unit: str | None = None, keep: Collection[str] = (),
+) -> dict[str, tuple[Tables, dict[str, str]]]:  # fmt: skip
+    """Each table of units and below, joined, of all three sides, as measures take them. Real rows: *Sensitive*."""
     keys, result, rng = Keys.of(keys), dict[str, tuple[Tables, dict[str, str]]](), np.random.default_rng(0)
     frames = [{n: Table.of(table).frame() for n, table in side.items()} for side in (train, holdout, synthetic)]
     most = sum(map(len, frames[0].values()))
     is_control = rng.random(most + sum(map(len, frames[1].values()))) < 0.5  # of units, in all tables alike
-    for name in (n for n in keys.order if n not in keep):
-        parts, roles = zip(*(joined(side, keys, name, keep) for side in frames), strict=True)
+    below = [n for n in keys.order if unit is None or n == unit or way_up(keys, n, unit, keep)]
+    for name in (n for n in below if n not in keep):
+        parts, roles = zip(*(joined(side, keys, name, unit, keep) for side in frames), strict=True)
         known, fresh, drawn = parts
         fresh = fresh.assign(**{UNIT: fresh[UNIT] + most})
         schema = _schema_of(pd.concat([known, fresh], ignore_index=True))
@@ -187,20 +237,23 @@ def _schema_of(frame: pd.DataFrame) -> Schema | None:
 
 def evaluate_related(
     train: Mapping[str, Any], synthetic: Mapping[str, Any], *, holdout: Mapping[str, Any], keys: Any,
-    keep: Collection[str] = (), attacks: bool = True,
+    unit: str | None = None, keep: Collection[str] = (), attacks: bool = True,
 ) -> RelatedEvaluation:  # fmt: skip
     """The figures of synthetic related tables.
 
     Args:
         train: *Sensitive*. The tables that the model saw.
         synthetic: the tables it gives.
-        holdout: *Sensitive*. Tables of other units, which it did not see.
+        holdout: *Sensitive*. Tables of other units, which it did not see. What units have in common, such as the
+            courses that students take, is to be the same in both where units are attacked: `us.split_related`.
         keys: as `us.fit_related` takes them.
+        unit: the table whose rows are units; `None`: the only one that is below none.
         keep: lookup tables that were taken over; nothing of theirs is measured.
         attacks: whether to attack units, which takes most of the time.
     """
     keys = Keys.of(keys)
-    sides, compared = sides_of(train, synthetic, holdout, keys, keep), list[Compared]()
+    unit = unit_of(keys, unit, keep) if attacks else unit
+    sides, compared = sides_of(train, synthetic, holdout, keys, unit, keep), list[Compared]()
     for name, (tables, roles) in sides.items():
         coded = EncodedSamples.of(tables, Samples.draw(tables))
         at = {
@@ -218,7 +271,8 @@ def evaluate_related(
                 mean = tvd[:, 0][:, [i for i, _ in pairs], [j for _, j in pairs]].mean(axis=1)
                 compared.append(Compared(name, what, len(pairs), *map(float, mean[[SYNTHETIC, FRESH, SHUFFLED]])))
     frames = {name: Table.of(table).frame() for name, table in synthetic.items()}
-    return RelatedEvaluation(valid_keys(frames, keys), tuple(compared), unit_attack(sides) if attacks else {})
+    attack = unit_attack(sides) if attacks else {}
+    return RelatedEvaluation(valid_keys(frames, keys), tuple(compared), attack)
 
 
 def unit_attack(sides: Mapping[str, tuple[Tables, Any]]) -> dict[str, tuple[float, float, float]]:
@@ -236,7 +290,7 @@ def unit_attack(sides: Mapping[str, tuple[Tables, Any]]) -> dict[str, tuple[floa
             alike = [pd.Series((s - mean) / deviation, index=u) for s, u in zip(of_sides, units, strict=True)]
             before = scores.get(attack, (pd.Series(dtype=float), pd.Series(dtype=float)))
             both = (pd.concat([a, b]).groupby(level=0).max() for a, b in zip(before, alike, strict=True))
-            scores[attack] = tuple(both)  # type: ignore[assignment]
+            scores[attack] = next(both), next(both)
     by_attack = {name: (a.to_numpy(), b.to_numpy()) for name, (a, b) in scores.items()}
     result = {}
     for name, rate in (("AUC of the attack on units", AREA), (f"units found at {RATE:.0%} false alarms", RATE)):

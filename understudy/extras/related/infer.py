@@ -101,7 +101,7 @@ def _is_key_like(series: pd.Series) -> bool:
 
 
 def _primary(table: str, frame: pd.DataFrame) -> tuple[str, ...]:
-    best, most = (), 0.0
+    best, most = tuple[str, ...](), 0.0
     for at, name in enumerate(map(str, frame.columns)):
         if not _is_key_like(frame[name]) or frame[name].isna().any() or repeats(frame, [name]).any():
             continue
@@ -167,7 +167,7 @@ def _is_named_after(name: str, table: str, key: str) -> bool:
 
 
 def _goes_up(table: str, other: str, name: str, n: int, n_other: int) -> bool:
-    """Of two tables with one key, whether the first extends the other: that is named after the key, or has more rows."""
+    """Of two tables with one key, whether the first extends the other: named after the key, or of more rows."""
     after = [any(_plain(name).startswith(each) and len(each) > 1 for each in _names_of(t)) for t in (table, other)]
     return after[1] if after[0] != after[1] else n < n_other
 

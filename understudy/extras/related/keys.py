@@ -211,8 +211,8 @@ def check_keys(tables: Mapping[str, pd.DataFrame], keys: Keys, orphans: Orphans 
             raise TableError(f"{name}: the key {' + '.join(own.primary)} is missing in some rows; take these rows out")
         if own.primary and repeats(frame, own.primary).any():
             raise TableError(
-                f"{name}: the key {' + '.join(own.primary)} names more than one row; keep one row of each, or name more "
-                "columns"
+                f"{name}: the key {' + '.join(own.primary)} names more than one row; keep one row of each, or name "
+                "more columns"
             )
         for key in own.foreign:
             at = positions(frame, key.columns, kept[key.table], keys.tables[key.table].primary)
@@ -224,7 +224,7 @@ def check_keys(tables: Mapping[str, pd.DataFrame], keys: Keys, orphans: Orphans 
                 if orphans == "refuse":
                     raise TableError(
                         f"{name}: {key} names rows that are not there ({is_orphan.mean():.2%} of its rows); add them, "
-                        "or set orphans to drop (take such rows and those below them out) or keep (their key is missing)"
+                        "or set orphans to drop (such rows go, and those below them) or keep (their key is missing)"
                     )
                 if orphans == "drop" or {*key.columns} & {*own.primary}:
                     whole &= ~is_orphan

@@ -6,10 +6,12 @@ columns keep their distribution among the rows, and its numbers of rows their ow
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 N_BINS = 8  # of ranks, by which two columns are compared
 ROUNDS = 40  # rounds in which rows that name one pair of parents twice change theirs
@@ -28,27 +30,33 @@ def joint_codes(drawn: pd.DataFrame, parent: pd.DataFrame) -> tuple[Codes, Codes
     return sides[: len(drawn)], sides[len(drawn) :]
 
 
-def importance(codes: Codes, beside: Codes) -> NDArray[np.float64]:
-    """How much each column goes together with any of those beside it: Cramer's V less what chance adds; shape (d,).
+def importance(codes: Codes, beside: Codes) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """How much each column goes together with any of those beside it, Cramer's V less what chance adds, and with which
+    of them most; shapes (d,).
 
     Source: Bergsma 2013.
     """
-    n, most = len(codes), np.zeros(codes.shape[1])
+    n, values = len(codes), np.zeros((codes.shape[1], max(beside.shape[1], 1)))
     bins = [_binned(column) for column in codes.T]
-    for other in map(_binned, beside.T):
+    for which, other in enumerate(map(_binned, beside.T)):
         for at, own in enumerate(bins):
             sizes = int(own.max()) + 1, int(other.max()) + 1
             if min(sizes) < 2 or n < 2:
                 continue
             counts = np.bincount(own * sizes[1] + other, minlength=sizes[0] * sizes[1]).reshape(sizes).astype(float)
             expected = counts.sum(1, keepdims=True) * counts.sum(0) / n
-            phi = (
-                float((np.divide((counts - expected) ** 2, expected, out=np.zeros(sizes), where=expected > 0)).sum())
-                / n
-            )
-            phi = max(phi - (sizes[0] - 1) * (sizes[1] - 1) / (n - 1), 0.0)
-            most[at] = max(most[at], np.sqrt(phi / (min(sizes) - 1)))
-    return most
+            shares = np.divide((counts - expected) ** 2, expected, out=np.zeros(sizes), where=expected > 0)
+            phi = max(float(shares.sum()) / n - (sizes[0] - 1) * (sizes[1] - 1) / (n - 1), 0.0)
+            values[at, which] = np.sqrt(phi / (min(sizes) - 1))
+    return values.max(axis=1), values.argmax(axis=1)
+
+
+def by_other(own: NDArray[np.int64], theirs: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[Any, Any]:
+    """Codes of categories in the order of the means of another column, so that halves tell of it."""
+    n = max(int(own.max(initial=0)), int(theirs.max(initial=0))) + 2
+    sums, counts = np.bincount(own + 1, other, n), np.bincount(own + 1, minlength=n)
+    rank = np.argsort(np.argsort(np.where(counts > 0, sums / np.maximum(counts, 1), other.mean()), kind="stable"))
+    return rank[own + 1], rank[theirs + 1]
 
 
 def _binned(codes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -101,7 +109,13 @@ def match(
     # A group of whose rows none is to be named has each of them once.
     most = pd.Series(slots).groupby(of_parent).transform("max").to_numpy() if len(slots) else slots
     places = np.repeat(np.arange(len(slots)), np.where(most > 0, slots, 1))
-    weights = importance(own, joint_codes(beside, beside.iloc[:0])[0]) if drawn.shape[1] and len(own) else np.zeros(0)
+    weights = np.zeros(0)
+    if drawn.shape[1] and len(own) and beside.shape[1]:
+        others = joint_codes(beside, beside.iloc[:0])[0]
+        weights, best = importance(own, others)
+        for at, name in enumerate(drawn):
+            if not (is_numeric_dtype(drawn[name].dtype) or is_datetime64_any_dtype(drawn[name].dtype)):
+                own[:, at], theirs[:, at] = by_other(own[:, at], theirs[:, at], others[:, best[at]])
     largest = max(np.unique(of_rows, return_counts=True)[1].max(initial=1), 2)
     turns = turns_of(weights, theirs, int(np.ceil(np.log2(largest))) + 1) if len(weights) and len(theirs) else []
     first = halving_order(own, of_rows, turns, rng)
@@ -123,7 +137,8 @@ def match(
 
 
 def deal(
-    of_rows: Codes, of_parent: Codes, slots: NDArray[np.int64], totals: NDArray[np.int64] | None, rng: np.random.Generator
+    of_rows: Codes, of_parent: Codes, slots: NDArray[np.int64], totals: NDArray[np.int64] | None,
+    rng: np.random.Generator,
 ) -> NDArray[np.intp]:  # fmt: skip
     """A row of the parent for rows of the same group, shape (n,), -1 for none; which rows get which is left to chance.
 

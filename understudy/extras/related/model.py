@@ -156,21 +156,21 @@ class RelatedModel:
     def _below(self, step: Step, drawn: Mapping[str, _Drawn], model: Any, rng: np.random.Generator) -> _Drawn:
         """Rows below the rows of the first parent, as many as each of these has."""
         assert step.first is not None
-        parent = drawn[step.first.table]
+        table, parent = step.first.table, drawn[step.first.table]
         counts = parent.columns[step.count].to_numpy(dtype=np.int64)
         at = np.repeat(np.arange(len(counts)), counts)
         loose = int(rng.binomial(len(counts), min(step.loose, 1.0))) + int(step.loose) * len(counts)
         at = np.append(at, np.full(loose, -1))
 
         def above(at: Positions) -> dict[str, Positions]:
-            return {step.first.table: at, **{table: np.append(rows, -1)[at] for table, rows in parent.above.items()}}
+            return {table: at, **{name: np.append(rows, -1)[at] for name, rows in parent.above.items()}}
 
         named, cells = dict[ForeignKey, Positions](), dict[str, pd.Series]()
         for each in (each for each in step.further if each.before):
-            of_rows, theirs = above(at)[each.within], drawn[each.key.table]
+            within, theirs = str(each.within), drawn[each.key.table]
             slots = self._slots(each, theirs, rng)
-            totals = None if each.there is None else drawn[each.within].columns[each.total].to_numpy(dtype=np.int64)
-            rows = named[each.key] = deal(of_rows, theirs.above[each.within], slots, totals, rng)
+            totals = None if each.there is None else drawn[within].columns[each.total].to_numpy(dtype=np.int64)
+            rows = named[each.key] = deal(above(at)[within], theirs.above[within], slots, totals, rng)
             if each.there is not None:
                 cells[each.there] = pd.Series(pd.array(rows >= 0, dtype="boolean"))
             cells |= {f"{each.prefix}.{c}": _taken(theirs.columns[c], rows) for c in each.columns}
@@ -335,6 +335,7 @@ class RelatedModel:
         if content["format"] != 1:
             raise ModelError(f"this version loads format=1, not {content['format']!r}; upgrade understudy")
         statement = content["statement"]
+        made = content["made"].items()
         return cls(
             Keys.model_validate(content["keys"]),
             None if statement is None else PrivacyStatement.from_dict(statement),
@@ -342,7 +343,7 @@ class RelatedModel:
             {name: pd.read_parquet(folder / f"kept-{at}.parquet") for at, name in enumerate(content["kept"])},
             {name: Step.model_validate(step) for name, step in content["steps"].items()},
             {name: tuple(each) for name, each in content["columns"].items()},
-            {t: {c: IdentifierColumn.model_validate(m) for c, m in each.items()} for t, each in content["made"].items()},
+            {table: {c: IdentifierColumn.model_validate(m) for c, m in own.items()} for table, own in made},
             content["dtypes"], content["n_rows"], {key: tuple(each) for key, each in content["slots"].items()}, {},
         )  # fmt: skip
 
@@ -352,7 +353,7 @@ load_related = RelatedModel.load
 
 def _taken(series: pd.Series, at: Positions) -> pd.Series:
     """Cells at some positions, missing where there is none."""
-    return pd.Series(series.array.take(at, allow_fill=True))  # type: ignore[call-arg]
+    return pd.Series(series.array.take(at, allow_fill=True))
 
 
 def _seed(rng: np.random.Generator) -> int:
@@ -370,7 +371,8 @@ def _generated(column: IdentifierColumn, n: int, rng: np.random.Generator, name:
 def _as_dtype(cells: pd.Series, dtype: str) -> pd.Series:
     if cells.isna().any() and dtype.startswith(("int", "uint")):
         dtype = dtype.replace("uint", "UInt").replace("int", "Int")
-    return cells.astype(dtype)
+    result: pd.Series = cells.astype(dtype)  # type: ignore[call-overload]
+    return result
 
 
 def _within(known: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
@@ -394,7 +396,7 @@ def _within(known: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd
     return result
 
 
-def fit_related(
+def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyword)
     tables: Mapping[str, Any],
     keys: Any = None,
     generator: Generator | str | None = None,
@@ -474,7 +476,7 @@ def fit_related(
 def _n_roots(walk: Walk, name: str, models: Mapping[str, Any]) -> int:
     if name in models:
         return int(models[name].default_rows)
-    return int(walk.own[name].n_units or 1) if walk.private else len(walk.rows[name])
+    return int(walk.declared[name].n_units or 1) if walk.private else len(walk.rows[name])
 
 
 def _slots(walk: Walk, rows: Mapping[str, pd.DataFrame], parents: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

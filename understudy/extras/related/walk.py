@@ -136,16 +136,16 @@ def lay_out(
     keep: Collection[str], schemas: Mapping[str, Schema], *, private: bool, unit: str | None = None,
 ) -> Walk:  # fmt: skip
     """The tables as they are fitted. `tables`, `parents`: *Sensitive*. With valid keys; of a private fit `bounded`."""
-    own = {}
+    own = dict[str, Schema]()
     for name in keys.order:
         hidden = hidden_columns(keys, name)
         shown = [column for column in map(str, tables[name]) if column not in hidden]
         if name in keep or not shown:
             continue
-        schema = schemas.get(name)
-        own[name] = (
-            infer_schema(tables[name][shown], propose_entity=False) if schema is None else _without(schema, hidden)
-        )
+        if name not in schemas:
+            own[name] = infer_schema(tables[name][shown], propose_entity=False)
+        elif (schema := _without(schemas[name], hidden)) is not None:
+            own[name] = schema
     walk = Walk(keys, frozenset(keep), private, schemas, own, unit)
     for name in keys.order:
         if name not in keep:
@@ -165,7 +165,8 @@ def hidden_columns(keys: Keys, name: str) -> set[str]:
     """Columns that no model learns: keys that are made anew, or taken from a parent."""
     own = keys.tables[name]
     alone = {*own.primary} if len(own.primary) == 1 else set()
-    return {column for key in own.foreign for column in key.columns} | alone | ({own.number} - {None})  # type: ignore[arg-type]
+    numbers = set() if own.number is None else {own.number}
+    return {column for key in own.foreign for column in key.columns} | alone | numbers
 
 
 def _without(schema: Schema, hidden: Collection[str]) -> Schema | None:
@@ -317,8 +318,8 @@ def _join(
     if joined.columns:
         walk.schemas[name] = Schema.model_validate({**base, "columns": joined.columns})
     walk.rows[name] = pd.DataFrame(joined.cells, index=pd.RangeIndex(joined.n))
-    changes = {"inherited": inherited, "further": further, "carried": carried}
-    walk.steps[name] = step.model_copy(update={"unit": unit, **{key: tuple(each) for key, each in changes.items()}})
+    changes = {"inherited": tuple(inherited), "further": tuple(further), "carried": tuple(carried), "unit": unit}
+    walk.steps[name] = step.model_copy(update=changes)
 
 
 def sources(above: Step) -> dict[str, str]:
@@ -382,7 +383,7 @@ def _units(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined) -> 
     base: dict[str, Any] = {"status": "inferred"} if own is None else dict(own)
     is_history, root = own is not None and own.order is not None, next(reversed(above), None)
     unit = None
-    # Without a promise, and where no unit is named, it is the row of the first parent: what few of these hold is blurred.
+    # Without a promise, and where no unit is named, it is the row of the first parent: what few hold is blurred.
     table = root if walk.private else walk.unit or next(iter(above), None)
     table = next(iter(above)) if is_history else table if table in above else None
     if table is not None and joined.columns:
@@ -399,7 +400,7 @@ def _units(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined) -> 
         if walk.private:
             base["max_rows_per_unit"] = of_unit(walk.keys, name, walk)
     if walk.private:
-        top = walk.own[root or name]
+        top = walk.declared[root or name]
         base |= {"n_units": top.n_units, "dataset": top.dataset, "status": "declared"}
     return base, unit
 
@@ -413,7 +414,7 @@ def _change(walk: Walk, child: str, key: ForeignKey, **names: str) -> None:
 
 def _taken(series: pd.Series, at: Positions) -> pd.Series:
     """Cells at some positions, missing where there is none."""
-    return pd.Series(series.array.take(at, allow_fill=True))  # type: ignore[call-arg]
+    return pd.Series(series.array.take(at, allow_fill=True))
 
 
 def _as_operand(column: Any, *, missing: bool) -> Any:
@@ -434,9 +435,9 @@ def _with_further(
         joined.columns[each.there] = {"kind": "boolean"}
         joined.cells[each.there] = pd.Series(pd.array(at >= 0, dtype="boolean"))
     if table in walk.keep and len(tables[table]) <= LABELED:
-        key = labels(tables[table], walk.keys.tables[table].primary)
-        column = {"kind": "categorical", "categories": tuple(sorted(key)), "missing": optional}
-        label = joined.add(f"key of {each.prefix}", column, np.append(key, None)[at])
+        names = labels(tables[table], walk.keys.tables[table].primary)
+        values = {"kind": "categorical", "categories": tuple(sorted(names)), "missing": optional}
+        label = joined.add(f"key of {each.prefix}", values, np.array([*names, None], dtype=object)[at])
         return each.model_copy(update={"label": label}), list(joined.columns)[start:]
     if table in walk.keep:
         plain = tables[table].drop(columns=list(hidden_columns(walk.keys, table)))
