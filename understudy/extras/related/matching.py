@@ -121,18 +121,15 @@ def match(
     first = halving_order(own, of_rows, turns, rng)
     second = places[halving_order(theirs[places], of_parent[places], turns, rng)]
     names, starts, counts = np.unique(of_parent[second], return_index=True, return_counts=True)
-    result = np.full(len(own), -1, dtype=np.intp)
     own_names, own_starts, own_counts = np.unique(of_rows[first], return_index=True, return_counts=True)
-    at = np.searchsorted(names, own_names)
-    is_there = (at < len(names)) & (np.append(names, -1)[at] == own_names) if len(names) else np.zeros(len(at), bool)
-    at = np.where(is_there, at, 0)
     rank = np.arange(len(first)) - np.repeat(own_starts, own_counts)
     share = (rank + 0.5) / np.repeat(own_counts, own_counts)
-    if len(second):
-        chosen = second[
-            np.repeat(starts[at], own_counts) + np.floor(share * np.repeat(counts[at], own_counts)).astype(np.int64)
-        ]
-        result[first] = np.where(np.repeat(is_there, own_counts), chosen, -1)
+    # The group of each row among those of the parent, and the place there that is as far along as its own.
+    group = np.repeat(np.searchsorted(names, own_names), own_counts)
+    is_there = np.append(names, -2)[group] == of_rows[first]
+    place = np.append(starts, 0)[group] + np.floor(share * np.append(counts, 0)[group]).astype(np.int64)
+    result = np.full(len(own), -1, dtype=np.intp)
+    result[first[is_there]] = second[place[is_there]]
     return result
 
 
