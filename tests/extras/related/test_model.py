@@ -15,9 +15,10 @@ from tests.extras.histories.related_tables import schemas as of_pair
 from tests.extras.related.shops import KEYS
 from tests.extras.related.shops import shop as small
 from understudy.extras.related.evaluation import evaluate_related, valid_keys
+from understudy.extras.related.fit import fit_related
 from understudy.extras.related.keys import Keys
 from understudy.extras.related.matching import deal, match
-from understudy.extras.related.model import RelatedModel, fit_related
+from understudy.extras.related.model import RelatedModel
 
 Tables = dict[str, pd.DataFrame]
 

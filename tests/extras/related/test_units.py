@@ -12,9 +12,9 @@ from synth.dp.budget import Budget
 from synth.errors import BudgetError
 from synth.generators.registry import generator
 from tests.extras.related.shops import KEYS, schemas, shop
-from understudy.extras.related import walk as walking
+from understudy.extras.related import units as bounding
+from understudy.extras.related.fit import fit_related
 from understudy.extras.related.keys import Keys
-from understudy.extras.related.model import fit_related
 from understudy.extras.related.walk import Walk, lay_out
 
 Tables = dict[str, pd.DataFrame]
@@ -96,7 +96,7 @@ def check(bound: Callable[..., Any]) -> None:
 
 
 def test_a_unit_taken_away_takes_its_rows_away_and_changes_no_other() -> None:
-    check(walking.bounded)
+    check(bounding.bounded)
 
 
 MUTANTS: Mapping[str, tuple[str, str]] = {
@@ -111,7 +111,7 @@ MUTANTS: Mapping[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_what_would_break_the_unit_is_caught(mutant: str) -> None:
-    source, names = inspect.getsource(walking.bounded), dict(vars(walking))
+    source, names = inspect.getsource(bounding.bounded), dict(vars(bounding))
     assert MUTANTS[mutant][0] in source
     exec(source.replace(*MUTANTS[mutant]), names)
     if mutant == "rows stay by their place":  # which no single removal shows, as it keeps the order of the others
@@ -126,7 +126,7 @@ def test_what_would_break_the_unit_is_caught(mutant: str) -> None:
 def test_where_rows_stand_does_not_matter() -> None:
     tables = strewn(1)
     turned = {name: table.iloc[::-1].reset_index(drop=True) for name, table in tables.items()}
-    sides = [laid_out(each, walking.bounded).rows for each in (tables, turned)]
+    sides = [laid_out(each, bounding.bounded).rows for each in (tables, turned)]
     for name, rows in sides[0].items():
         assert everything(rows) == everything(sides[1][name])
 
@@ -141,9 +141,9 @@ def test_no_query_of_a_fit_changes_by_more_than_it_is_declared_to(monkeypatch: p
 
     monkeypatch.setattr(Budget, "release", recorded)
     tables = strewn(2)
-    whole = laid_out(tables, walking.bounded)
+    whole = laid_out(tables, bounding.bounded)
     sides = []
-    for each in (tables, *(without(tables, unit, whole, walking.bounded) for unit in ("K00000", "K00003", "K00006"))):
+    for each in (tables, *(without(tables, unit, whole, bounding.bounded) for unit in ("K00000", "K00003", "K00006"))):
         released.clear()
         model = fit_related(each, KEYS, generator("independent", epsilon=1.0), schemas=schemas(), keep=KEEP)
         assert model.statement is not None

@@ -5,7 +5,7 @@ BRINGS = {
     "public name": {
         "Keys": f"{_HERE}.keys:Keys",
         "evaluate_related": f"{_HERE}.evaluation:evaluate_related",
-        "fit_related": f"{_HERE}.model:fit_related",
+        "fit_related": f"{_HERE}.fit:fit_related",
         "infer_keys": f"{_HERE}.infer:infer_keys",
         "load_related": f"{_HERE}.model:load_related",
         "split_related": f"{_HERE}.evaluation:split_related",

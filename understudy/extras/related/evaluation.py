@@ -24,8 +24,8 @@ from synth.errors import SchemaError, TableNote, nearest
 from synth.infer import infer_schema
 from synth.schema import Schema
 from synth.table import Table
-from understudy.extras.related.keys import ForeignKey, Keys, Positions, positions, repeats
-from understudy.extras.related.walk import candidates, hidden_columns, labels
+from understudy.extras.related.keys import ForeignKey, Keys, Positions, candidates, hidden_columns, positions, repeats
+from understudy.extras.related.walk import labels
 
 UNIT = "unit of privacy"
 OWN, COUNT, PARENT, GRANDPARENT = "own", "count", "parents", "grandparents"

@@ -1,6 +1,6 @@
 """The keys of related tables: which columns name a row, and which name the row of another table."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import zip_longest
@@ -161,6 +161,11 @@ def positions(child: pd.DataFrame, columns: Sequence[str], parent: pd.DataFrame,
     return np.asarray(first[whole[n:]])
 
 
+def followed(at: Positions, rows: Positions) -> Positions:
+    """Rows of rows: of those at some positions, -1 for none."""
+    return np.append(rows, -1)[at]
+
+
 def comparable(series: pd.Series) -> pd.Series:
     """Cells of a key such that those of two tables that name the same are equal: whole numbers, or texts."""
     if pd.api.types.is_numeric_dtype(series.dtype):
@@ -231,3 +236,34 @@ def check_keys(tables: Mapping[str, pd.DataFrame], keys: Keys, orphans: Orphans 
         kept[name] = frame[whole].reset_index(drop=True)
         parents[name] = {key: at[whole] for key, at in of_foreign.items()}
     return Checked(kept, parents, counts)
+
+
+def check_kept(keys: Keys, keep: Collection[str]) -> None:
+    for name in keep:
+        if name not in keys.tables:
+            raise SchemaError(f"keep names {name!r}, which is no table")
+        if lost := [key.table for key in keys.tables[name].foreign if key.table not in keep]:
+            raise SchemaError(
+                f"{name} is kept as it is and refers to {listed(lost)}, which is not: its keys would name no synthetic "
+                "row; keep both, or neither"
+            )
+
+
+def candidates(keys: Keys, name: str, keep: Collection[str]) -> list[ForeignKey]:
+    """Foreign keys that a row may be drawn below: of tables that are drawn, and no part of a longer key."""
+    own = keys.tables[name].foreign
+    return [k for k in own if k.table not in keep and not any({*k.columns} < {*other.columns} for other in own)]
+
+
+def made_anew(keys: Keys, name: str) -> tuple[str, ...]:
+    """Columns of a primary key whose values mean nothing: of one column, which refers to no other table."""
+    own = keys.tables[name]
+    return tuple(c for c in own.primary if len(own.primary) == 1 and not any(c in key.columns for key in own.foreign))
+
+
+def hidden_columns(keys: Keys, name: str) -> set[str]:
+    """Columns that no model learns: keys that are made anew, or taken from a parent."""
+    own = keys.tables[name]
+    alone = {*own.primary} if len(own.primary) == 1 else set()
+    numbers = set() if own.number is None else {own.number}
+    return {column for key in own.foreign for column in key.columns} | alone | numbers

@@ -13,15 +13,13 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from evaluate.text import listed
-from synth.errors import BudgetError, SchemaError
+from synth.errors import SchemaError
 from synth.infer import infer_schema
 from synth.schema import Schema
 from synth.schema.residual_schema import free_name
-from synth.split import row_keys
 from synth.table import conform
 from synth.validation import Frozen
-from understudy.extras.related.keys import ForeignKey, Keys, Positions, comparable, positions
+from understudy.extras.related.keys import ForeignKey, Keys, Positions, candidates, followed, hidden_columns
 
 LABELED = 100  # rows of a lookup table whose key is learned as a category; of a larger one, its columns are
 SAME = 0.99  # share of rows whose parent and whose first parent lie below one row further up, for this to be a rule
@@ -78,59 +76,6 @@ class Walk:
         return [name for name in self.keys.order if name not in self.keep and self.steps[name].first is None]
 
 
-def check_kept(keys: Keys, keep: Collection[str]) -> None:
-    for name in keep:
-        if name not in keys.tables:
-            raise SchemaError(f"keep names {name!r}, which is no table")
-        if lost := [key.table for key in keys.tables[name].foreign if key.table not in keep]:
-            raise SchemaError(
-                f"{name} is kept as it is and refers to {listed(lost)}, which is not: its keys would name no synthetic "
-                "row; keep both, or neither"
-            )
-
-
-def candidates(keys: Keys, name: str, keep: Collection[str]) -> list[ForeignKey]:
-    """Foreign keys that a row may be drawn below: of tables that are drawn, and no part of a longer key."""
-    own = keys.tables[name].foreign
-    return [k for k in own if k.table not in keep and not any({*k.columns} < {*other.columns} for other in own)]
-
-
-def check_private(keys: Keys, keep: Collection[str], schemas: Mapping[str, Schema]) -> str:
-    """The root of a private fit, whose rows with all below them are the units. Reads no row."""
-    drawn = [name for name in keys.order if name not in keep]
-    roots = [name for name in drawn if not candidates(keys, name, keep)]
-    if len(roots) != 1:
-        raise BudgetError(
-            f"with epsilon the unit is a row of one table with all below it, and {listed(roots)} are below none; name "
-            "lookup tables that are public in keep, and leave the others to a fit with an epsilon of its own"
-        )
-    for name in drawn:
-        own, schema = keys.tables[name], schemas.get(name)
-        if schema is None or schema.status != "declared":
-            raise BudgetError(f"{name}: with epsilon each table needs a declared schema; give it in schemas")
-        for column in made_anew(keys, name):
-            if column in schema.columns and not schema.columns[column].is_identifier:
-                raise BudgetError(f"{name}: key column={column!r} is made anew; declare it of kind identifier")
-        if name == roots[0]:
-            if not own.primary or schema.n_units is None:
-                raise BudgetError(
-                    f"{name}: its rows with all below them are the units; name its key, and in its schema n_units"
-                )
-            continue
-        first = candidates(keys, name, keep)[0]
-        if own.most is None and {*own.primary} != {*first.columns}:
-            raise BudgetError(
-                f"{name}: with epsilon a row of {first.table} has a bounded number of rows here; set most, a public "
-                "number, in its keys"
-            )
-        if schema.order is not None and first.table != roots[0]:
-            raise BudgetError(
-                f"{name}: order={schema.order!r} is of rows right below the units, and {first.table} is no unit; leave "
-                "order out"
-            )
-    return roots[0]
-
-
 def lay_out(
     tables: Mapping[str, pd.DataFrame], parents: Mapping[str, Mapping[ForeignKey, Positions]], keys: Keys,
     keep: Collection[str], schemas: Mapping[str, Schema], *, private: bool, unit: str | None = None,
@@ -153,20 +98,6 @@ def lay_out(
     for name in walk.steps:  # numbers of rows below, which are known once the steps are
         _join(walk, name, tables, parents)
     return walk
-
-
-def made_anew(keys: Keys, name: str) -> tuple[str, ...]:
-    """Columns of a primary key whose values mean nothing: of one column, which refers to no other table."""
-    own = keys.tables[name]
-    return tuple(c for c in own.primary if len(own.primary) == 1 and not any(c in key.columns for key in own.foreign))
-
-
-def hidden_columns(keys: Keys, name: str) -> set[str]:
-    """Columns that no model learns: keys that are made anew, or taken from a parent."""
-    own = keys.tables[name]
-    alone = {*own.primary} if len(own.primary) == 1 else set()
-    numbers = set() if own.number is None else {own.number}
-    return {column for key in own.foreign for column in key.columns} | alone | numbers
 
 
 def _without(schema: Schema, hidden: Collection[str]) -> Schema | None:
@@ -199,7 +130,7 @@ def _add_table(
     above = walk.above[name] = {}
     if first is not None:
         above[first.table] = at[first]
-        above |= {table: _followed(at[first], rows) for table, rows in walk.above[first.table].items()}
+        above |= {table: followed(at[first], rows) for table, rows in walk.above[first.table].items()}
     assigned = {*first.columns} if first else set()
     further, implied = list[Further](), list[tuple[ForeignKey, str]]()
     for key in sorted(own.foreign, key=lambda key: -len(key.columns)):
@@ -234,18 +165,13 @@ def _further(walk: Walk, name: str, key: ForeignKey, at: Positions, above: Mappi
         within = next(iter(reversed(theirs)), None)
     else:
         for table, rows in theirs.items():
-            if table in above and _agree(above[table], _followed(at, rows)) >= SAME:
+            if table in above and _agree(above[table], followed(at, rows)) >= SAME:
                 within = table
                 break
     # Of the few rows that it may name, each gets its number of rows before these are drawn, given its columns.
     own = walk.own.get(name)
     before = within is not None and (own is None or own.order is None)
     return Further(key=key, prefix=prefix, there=there, within=within, before=before)
-
-
-def _followed(at: Positions, rows: Positions) -> Positions:
-    """Rows of rows: of those at some positions, -1 for none."""
-    return np.append(rows, -1)[at]
 
 
 def _agree(one: Positions, other: Positions) -> float:
@@ -470,54 +396,3 @@ def of_unit(keys: Keys, name: str, walk: Walk) -> int:
     while (first := walk.steps[at].first) is not None:
         product, at = product * _most(keys, at, walk), first.table
     return min(product, keys.tables[name].most_of_unit or product)
-
-
-def bounded(
-    tables: Mapping[str, pd.DataFrame], keys: Keys, keep: Collection[str], root: str
-) -> tuple[dict[str, pd.DataFrame], dict[str, dict[ForeignKey, Positions]]]:
-    """The tables of a private fit: each row below one row of the root, and no more below a row than is declared.
-
-    Which rows stay is a function of the rows of their own unit alone: whoever takes a unit away takes its rows away and
-    changes none of the others. Rows with one key within a unit count once, the one with the least hash. A row below
-    none is left out. A row of another unit that a row names is as if it were not there.
-    """
-    kept, parents, unit = dict[str, pd.DataFrame](), dict[str, dict[ForeignKey, Positions]](), dict[str, Positions]()
-    for name in keys.order:
-        frame, own = tables[name].reset_index(drop=True), keys.tables[name]
-        if name in keep:
-            kept[name] = frame
-            parents[name] = {
-                k: positions(frame, k.columns, kept[k.table], keys.tables[k.table].primary) for k in own.foreign
-            }
-            continue
-        plain = pd.DataFrame({str(c): comparable(frame[c]) for c in frame})
-        order = np.argsort(row_keys(plain, list(map(str, plain))), kind="stable")
-        frame = frame.iloc[order].reset_index(drop=True)
-        at = {k: positions(frame, k.columns, kept[k.table], keys.tables[k.table].primary) for k in own.foreign}
-        first = None if name == root else candidates(keys, name, keep)[0]
-        if first is None:
-            key = pd.DataFrame({c: comparable(frame[c]) for c in own.primary})
-            whole = ~(key.duplicated() | key.isna().any(axis=1)).to_numpy()
-            units = np.arange(len(frame))
-        else:
-            units = _followed(at[first], unit[first.table])
-            whole = units >= 0
-            if own.primary:
-                key = pd.DataFrame(
-                    {"unit": units, **{f"c{i}": comparable(frame[c]) for i, c in enumerate(own.primary)}}
-                )
-                whole &= ~(key.duplicated() | key.isna().any(axis=1)).to_numpy()
-            most = 1 if own.most is None or {*own.primary} == {*first.columns} else own.most
-            for of_rows, limit in ((at[first], most), (units, own.most_of_unit)):
-                turn = pd.Series(of_rows[whole]).groupby(of_rows[whole]).cumcount().to_numpy()
-                whole[whole] = turn < (limit or np.inf)
-        kept[name], unit[name] = frame[whole].reset_index(drop=True), units[whole]
-        if first is None:
-            unit[name] = np.arange(int(whole.sum()))
-        parents[name] = {}
-        for k, rows in at.items():
-            rows = rows[whole]
-            if k != first and k.table in unit:
-                rows = np.where(_followed(rows, unit[k.table]) == unit[name], rows, -1)
-            parents[name][k] = rows
-    return kept, parents
