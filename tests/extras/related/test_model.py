@@ -14,7 +14,7 @@ from tests.extras.histories.related_tables import pair, stays_ill
 from tests.extras.histories.related_tables import schemas as of_pair
 from tests.extras.related.shops import KEYS
 from tests.extras.related.shops import shop as small
-from understudy.extras.related.evaluation import evaluate_related, valid_keys
+from understudy.extras.related.evaluation import evaluate_related, split_related, valid_keys
 from understudy.extras.related.fit import fit_related
 from understudy.extras.related.keys import Keys
 from understudy.extras.related.matching import deal, match
@@ -174,3 +174,19 @@ def test_an_evaluation_tells_a_model_from_children_that_were_shuffled(fitted: An
     areas = [each.attack["AUC of the attack on units"][0] for each in (good, copied)]
     assert areas[0] < 0.65
     assert areas[1] > 0.9
+
+
+def test_a_unit_is_on_one_side_with_all_its_rows_and_moves_no_other() -> None:
+    tables = small(100)
+    train, holdout = split_related(tables, KEYS, keep=("product",), holdout_share=0.3)
+    for name in ("customer", "order", "line", "ticket"):
+        assert len(train[name]) + len(holdout[name]) == len(tables[name])
+    for side in (train, holdout):
+        assert len(side["customer"]) > 15
+        assert side["order"]["customer_id"].isin(side["customer"]["customer_id"]).all()
+        assert side["line"]["order_id"].isin(side["order"]["order_id"]).all()
+    fewer = {**tables, "customer": tables["customer"].iloc[1:].sample(frac=1.0, random_state=0)}
+    again = split_related(fewer, KEYS, keep=("product",), holdout_share=0.3)[1]["customer"]["customer_id"]
+    assert {*again} == {*holdout["customer"]["customer_id"]} - {tables["customer"]["customer_id"].iloc[0]}
+    with pytest.raises(BadInput, match="set unit to the table whose rows are people"):
+        split_related(records(50), RECORDS_KEYS, keep=("country",))

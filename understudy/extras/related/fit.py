@@ -1,5 +1,6 @@
 """`fit_related`: from related tables and their keys to a model of all of them."""
 
+import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,8 +12,9 @@ from synth.dp.budget import Budget, statement_of
 from synth.dp.schedule import Schedule, calibrate
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError, JobError
-from synth.generators.base import Generator, compose, fit_model
+from synth.generators.base import Generator, cautions, compose, fit_model
 from synth.generators.registry import generator as specification
+from synth.generators.trees import AutoregressiveGenerator
 from synth.infer import infer_schema
 from synth.progress import Progress, quiet, show, shown
 from synth.schema import Schema
@@ -92,7 +94,8 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
         raise JobError(f"unit={unit!r} is a table, of fits without epsilon, which have their units by themselves")
     if chosen.promises:
         root = check_private(keys, keep, schemas)
-        rows, parents = bounded(frames, keys, keep, root)
+        ordered = [name for name, schema in schemas.items() if schema.order is not None]
+        rows, parents = bounded(frames, keys, keep, root, ordered)
     else:
         checked = check_keys(frames, keys, orphans)
         rows, parents = dict(checked.tables), {name: dict(each) for name, each in checked.parents.items()}
@@ -165,8 +168,10 @@ def _fitted(
             progress(f"{name}: {label}", (at + (share or 0.0)) / len(learned))
 
         options: dict[str, Any] = {"budget": budgets[name]} if name in budgets else {}
-        if not generator.promises and schema.order is None:
+        if isinstance(chosen[name], AutoregressiveGenerator):
             options["known"] = walk.steps[name].inherited
+        for sentence in cautions(chosen[name], schema):
+            warnings.warn(f"{name}: {sentence}", stacklevel=3)
         models[name] = fit_model(chosen[name], walk.rows[name], schema, seed=seed, progress=tell, **options)
     return models, statement
 

@@ -23,6 +23,8 @@ from understudy.extras.related.keys import (
     positions,
 )
 
+UNIT = "\0unit"  # a column name that no table has
+
 
 def check_private(keys: Keys, keep: Collection[str], schemas: Mapping[str, Schema]) -> str:
     """The root of a private fit, whose rows with all below them are the units. Reads no row."""
@@ -61,7 +63,7 @@ def check_private(keys: Keys, keep: Collection[str], schemas: Mapping[str, Schem
 
 
 def bounded(
-    tables: Mapping[str, pd.DataFrame], keys: Keys, keep: Collection[str], root: str
+    tables: Mapping[str, pd.DataFrame], keys: Keys, keep: Collection[str], root: str, ordered: Collection[str] = ()
 ) -> tuple[dict[str, pd.DataFrame], dict[str, dict[ForeignKey, Positions]]]:
     """The tables of a private fit: each row below one row of the root, and no more below a row than is declared.
 
@@ -96,16 +98,17 @@ def bounded(
                 )
                 whole &= ~(key.duplicated() | key.isna().any(axis=1)).to_numpy()
             most = 1 if own.most is None or {*own.primary} == {*first.columns} else own.most
-            for of_rows, limit in ((at[first], most), (units, own.most_of_unit)):
+            # Of rows that follow each other the first ones count, which the fit itself keeps.
+            limits = () if name in ordered else ((at[first], most), (units, own.most_of_unit))
+            for of_rows, limit in limits:
                 turn = pd.Series(of_rows[whole]).groupby(of_rows[whole]).cumcount().to_numpy()
                 whole[whole] = turn < (limit or np.inf)
         kept[name], unit[name] = frame[whole].reset_index(drop=True), units[whole]
         if first is None:
             unit[name] = np.arange(int(whole.sum()))
-        parents[name] = {}
-        for k, rows in at.items():
-            rows = rows[whole]
-            if k != first and k.table in unit:
-                rows = np.where(followed(rows, unit[k.table]) == unit[name], rows, -1)
-            parents[name][k] = rows
+        parents[name] = {k: rows[whole] for k, rows in at.items()}
+        for k in (k for k in own.foreign if k != first and k.table in unit):  # among the rows of its own unit alone
+            child, parent = (kept[each].assign(**{UNIT: unit[each]}) for each in (name, k.table))
+            primary = keys.tables[k.table].primary
+            parents[name][k] = positions(child, (*k.columns, UNIT), parent, (*primary, UNIT))
     return kept, parents
