@@ -25,6 +25,11 @@ SHOP_KEYS: Mapping[str, Any] = {
              "number": "line_no", "most": 6},
     "ticket": {"primary": "ticket_id", "foreign": {"customer_id": "customer", "order_id": "order"}, "most": 4},
 }  # fmt: skip
+ORDERS_KEYS: Mapping[str, Any] = {
+    "customer": "customer_id",
+    "order": SHOP_KEYS["order"],
+    "line": {"primary": ["order_id", "line_no"], "foreign": {"order_id": "order"}, "number": "line_no"},
+}
 
 
 def shop(n_regions: int = 300, seed: int = 0, customers: float = 3.0) -> Tables:
