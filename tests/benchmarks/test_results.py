@@ -26,11 +26,13 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("caution", "clusters", "conditions", "local", "neural", "pategan", "privacy", "reconstruction", "shelf"), ()
     ),
-    "published": (), "sites": (), "verdicts": (),
+    "published": (), "related": (), "sites": (), "verdicts": (),
     "bounds": ("--fits", "0", "--simulations", "0"), "texts": ("--seeds", "0"),
 }  # fmt: skip
 """Programs that keep their results in a file, with what tells them to measure nothing."""
-SHOWN = {"shelf": "explanation/generators.md", "verdicts": "reference/gate.md"}
+SHOWN = {
+    "related": "how-to/related-tables.md", "shelf": "explanation/generators.md", "verdicts": "reference/gate.md",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
