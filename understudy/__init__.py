@@ -45,10 +45,10 @@ def __getattr__(name: str) -> Any:
     """The public names and the extras, imported when first used."""
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), "load_model" if name == "load" else name)
-    from synth import extras
+    from synth import extras as registry  # `extras` here is the folder
 
-    if name in extras.entries("public name"):
-        return extras.load("public name")[name]
+    if name in registry.entries("public name"):
+        return registry.load("public name")[name]
     if name.isidentifier() and not name.startswith("_") and find_spec(f"understudy.extras.{name}"):
         return importlib.import_module(f"understudy.extras.{name}")
     from synth.errors import nearest

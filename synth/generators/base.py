@@ -96,9 +96,11 @@ class Generator(BaseModel):
 
     def fit(
         self, train: Any, schema: Schema | None = None, *, seed: int = 0, progress: Progress = quiet,
-        budget: Budget | None = None, place: Path | None = None,
+        budget: Budget | None = None, place: Path | None = None, known: tuple[str, ...] = (),
     ) -> Model:  # fmt: skip
-        """A model of the training table. `train`: *Sensitive*. Real rows: anything that `synth.fit` takes."""
+        """A model of the training table. `train`: *Sensitive*. Real rows: anything that `synth.fit` takes.
+        `known`: columns that each row will be given, which a generator that learns rows column by column leaves out.
+        """
         schema = self.schema_of_fit(schema)
         if not self.promises:
             train, schema = find_relations(train, schema)
@@ -115,6 +117,8 @@ class Generator(BaseModel):
             options["budget"] = budget
         if self.resumes:
             options["place"] = place
+        if known and self.conditional and not self.private:
+            options["known"] = known
         if counted is drawn:
             return self.fit_rows(train, drawn, **options)
         # With a promise, counts may be made where the rows are (Spark, Dask): values that do not fit are clamped there.

@@ -136,10 +136,12 @@ class AutoregressiveGenerator(Generator):
             if units < LEAST_UNITS
         )
 
-    def fit_rows(self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet) -> AutoregressiveModel:
+    def fit_rows(
+        self, train: Any, schema: Schema, *, seed: int = 0, progress: Progress = quiet, known: tuple[str, ...] = ()
+    ) -> AutoregressiveModel:
         self.check(schema)
         table, schema, shares = rows_and_shares(train, schema)
-        return self.fitted(table, schema, shares, np.random.default_rng(seed), progress)
+        return self.fitted(table, schema, shares, np.random.default_rng(seed), progress, known)
 
     def fitted(
         self,

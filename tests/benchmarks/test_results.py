@@ -26,15 +26,14 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("caution", "clusters", "conditions", "local", "neural", "pategan", "privacy", "reconstruction", "shelf"), ()
     ),
-    "marginals": (), "published": (), "sites": (), "verdicts": (),
+    "marginals": (), "published": (), "related": (), "sites": (), "verdicts": (),
     "bounds": ("--fits", "0", "--simulations", "0"), "texts": ("--seeds", "0"),
 }  # fmt: skip
 """Programs that keep their results in a file, with what tells them to measure nothing."""
 SHOWN = {
-    "marginals": "how-to/published-marginals.md",
-    "shelf": "explanation/generators.md",
-    "verdicts": "reference/gate.md",
-}
+    "marginals": "how-to/published-marginals.md", "related": "how-to/related-tables.md",
+    "shelf": "explanation/generators.md", "verdicts": "reference/gate.md",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

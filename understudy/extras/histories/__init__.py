@@ -10,7 +10,6 @@ BRINGS = {
     "job": {"tables": f"{_HERE}.related:KIND"},
     "figure": {"histories": f"{_HERE}.fidelity:HistoryFigures"},
     "membership": {"whole histories": f"{_HERE}.privacy:membership"},
-    "public name": {"Relation": f"{_HERE}.relation:Relation"},
     "proposal": {"histories": f"{_HERE}.proposal:propose"},
     "section": {"histories": f"{_HERE}.report:SECTION"},
     "self-test": {"dealt": f"{_HERE}.fidelity:DEALT"},

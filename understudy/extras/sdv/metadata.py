@@ -125,28 +125,57 @@ def to_sdv(schema: Schema, *, table: str = "table") -> tuple[dict[str, Any], tup
     return metadata, tuple(_lost_there(schema, _schema(table_of(metadata))))
 
 
+def related_from_sdv(metadata: Any) -> tuple[dict[str, Any], dict[str, Schema], tuple[str, ...]]:
+    """The keys and the schemas of all tables of SDV's metadata, as `us.fit_related` takes them, and what is lost.
+
+    >>> columns = {"id": {"sdtype": "id", "regex_format": "C-[0-9]{4}"}, "age": {"sdtype": "numerical"}}
+    >>> tables = {"customers": {"columns": columns, "primary_key": "id"}}
+    >>> related_from_sdv({"METADATA_SPEC_VERSION": "V1", "tables": tables, "relationships": []})[0]
+    {'customers': {'primary': ['id'], 'foreign': []}}
+    """
+    read, keys, schemas, lost = _read(metadata), dict[str, Any](), dict[str, Schema](), list[str]()
+    for name in read.tables:
+        described = table_of(metadata, name)
+        schemas[name] = _schema(described)
+        lost += [f"{name}: {sentence}" for sentence in _lost_here(described, schemas[name])]
+        primary = described.primary_key
+        keys[name] = {"primary": [primary] if isinstance(primary, str) else primary or [], "foreign": []}
+    for link in read.relationships or ():
+        child, parent, columns = (
+            link.get(f"{what}") for what in ("child_table_name", "parent_table_name", "child_foreign_key")
+        )
+        if child not in keys or parent not in keys:
+            raise SchemaError(
+                f"the metadata relates tables={[child, parent]}, which it does not all describe; add them"
+            )
+        keys[child]["foreign"].append({"columns": columns, "table": parent})
+    return keys, schemas, tuple(lost)
+
+
 def table_of(metadata: Any, table: str | None = None) -> SdvTable:
-    if isinstance(metadata, dict) and "tables" not in metadata:
-        bare = {key: value for key, value in metadata.items() if key != VERSION}
-        metadata = {VERSION: metadata.get(VERSION, "V2"), "tables": {"table": bare}}
-    try:
-        read = SdvMetadata.model_validate(metadata)
-    except ValidationError as error:
-        words = sentence(error, SdvMetadata).replace("a table of TOML, with keys", "an object")
-        raise SchemaError(f"the metadata cannot be used: {words}") from None
+    read = _read(metadata)
     if table is None and len(read.tables) > 1:
         raise SchemaError(f"a schema is of one table, and the metadata has several: {listed([*read.tables])}; name one")
     name = next(iter(read.tables)) if table is None else table
     if name not in read.tables:
         raise SchemaError(f"table={name!r} is not in the metadata; {nearest(name, read.tables)}")
-    if any(name in (link.get("parent_table_name"), link.get("child_table_name")) for link in read.relationships or ()):
-        raise SchemaError(f"table={name!r} has relationships, and a schema is of one table; join them into one first")
     described = read.tables[name]
     columns = {name: column.upgraded() for name, column in described.columns.items()}
     for key in described.keys:
         if isinstance(key, str) and key not in columns:
             raise SchemaError(f"the metadata has a key of the unknown column={key!r}; {nearest(key, columns)}")
     return described.model_copy(update={"columns": columns})
+
+
+def _read(metadata: Any) -> SdvMetadata:
+    if isinstance(metadata, dict) and "tables" not in metadata:
+        bare = {key: value for key, value in metadata.items() if key != VERSION}
+        metadata = {VERSION: metadata.get(VERSION, "V2"), "tables": {"table": bare}}
+    try:
+        return SdvMetadata.model_validate(metadata)
+    except ValidationError as error:
+        words = sentence(error, SdvMetadata).replace("a table of TOML, with keys", "an object")
+        raise SchemaError(f"the metadata cannot be used: {words}") from None
 
 
 def _schema(described: SdvTable) -> Schema:

@@ -1,0 +1,212 @@
+"""`fit_related`: from related tables and their keys to a model of all of them."""
+
+import warnings
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from synth.dp.budget import Budget, statement_of
+from synth.dp.schedule import Schedule, calibrate
+from synth.dp.statement import PrivacyStatement
+from synth.errors import BudgetError, JobError
+from synth.generators.base import Generator, cautions, compose, fit_model
+from synth.generators.registry import generator as specification
+from synth.generators.trees import AutoregressiveGenerator
+from synth.infer import infer_schema
+from synth.progress import Progress, quiet, show, shown
+from synth.schema import Schema
+from synth.schema.kinds import IdentifierColumn
+from synth.table import Table
+from understudy.extras.related.infer import infer_keys
+from understudy.extras.related.keys import (
+    Keys,
+    Orphans,
+    check_columns,
+    check_kept,
+    check_keys,
+    hidden_columns,
+    made_anew,
+)
+from understudy.extras.related.model import RelatedModel
+from understudy.extras.related.units import bounded, check_private
+from understudy.extras.related.walk import Walk, lay_out
+
+
+def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyword)
+    tables: Mapping[str, Any],
+    keys: Any = None,
+    generator: Generator | str | None = None,
+    *,
+    schemas: Mapping[str, Schema] | None = None,
+    keep: Collection[str] = (),
+    orphans: Orphans = "refuse",
+    unit: str | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **parameters: Any,
+) -> RelatedModel:
+    """A model of related tables, whose `sample()` gives synthetic ones in which every foreign key is a key.
+
+    Args:
+        tables: *Sensitive*. By name, each anything that `us.fit` takes.
+        keys: by table the name of its primary key, or a dict with `primary`, `foreign` (the parent's name by column)
+            and, for a fit with epsilon, `most` rows of one parent; or what `us.infer_keys` gives. `None`: they are
+            inferred and shown, which a fit with epsilon does not do.
+        generator: of all tables; left out: `auto`.
+        schemas: by table, declared where `epsilon` is set, else inferred where there is none.
+        keep: lookup tables that are public, and taken over as they are.
+        orphans: rows whose foreign key names no row: "refuse" the tables, "drop" such rows and all below them, or
+            "keep" them, their key missing. A fit with epsilon drops them.
+        unit: without epsilon, the table whose rows are people, or what else a value of few is blurred for. `None`: the
+            first parent of each table.
+        seed: for everything but the noise of a private fit.
+        progress: told what is being done.
+        parameters: of the generator, such as `epsilon=1.0`, which is that of all tables together. The unit is then a
+            row of the one table that is below none, with all rows below it.
+
+    Raises:
+        BadInput: the tables, keys, schemas or parameters cannot be used; nothing was fitted.
+    """
+    sources = {str(name): Table.of(table) for name, table in tables.items()}
+    frames = {name: source.frame() for name, source in sources.items()}
+    if orphans not in ("refuse", "drop", "keep"):
+        raise JobError(f"orphans={orphans!r} is unknown; choose refuse, drop or keep")
+    if isinstance(generator, Generator) and parameters:
+        raise JobError(
+            f"{generator.name!r} has its parameters, and {min(parameters)!r} is one more; give all in one place"
+        )
+    chosen = generator if isinstance(generator, Generator) else specification(generator or "auto", **parameters)
+    if keys is None and chosen.promises:
+        raise BudgetError("a fit with epsilon takes no keys that were read off the rows; declare keys")
+    if keys is None:
+        keys = infer_keys(frames)
+        if progress is not quiet:
+            show(keys)
+    keys, schemas = Keys.of(keys), dict(schemas or {})
+    if chosen.promises and keys.reasons:
+        raise BudgetError("these keys were read off the rows; confirm them with Keys.of(...) or keys.declared()")
+    check_kept(keys, keep)
+    check_columns(frames, keys)
+    if unit is not None and (unit not in keys.tables or chosen.promises):
+        raise JobError(f"unit={unit!r} is a table, of fits without epsilon, which have their units by themselves")
+    if chosen.promises:
+        root = check_private(keys, keep, schemas)
+        ordered = [name for name, schema in schemas.items() if schema.order is not None]
+        rows, parents = bounded(frames, keys, keep, root, ordered)
+    else:
+        checked = check_keys(frames, keys, orphans)
+        rows, parents = dict(checked.tables), {name: dict(each) for name, each in checked.parents.items()}
+    walk = lay_out(rows, parents, keys, keep, schemas, private=chosen.promises, unit=unit)
+    with shown(progress) as tell:
+        models, statement = _fitted(walk, chosen, seed, tell)
+    return RelatedModel(
+        keys, statement, models, {name: frames[name] for name in keep}, walk.steps,
+        {name: tuple(map(str, frame)) for name, frame in frames.items()},
+        {name: _made(walk, name, rows[name]) for name in walk.steps},
+        {name: _dtypes(walk, name, frames[name]) for name in walk.steps},
+        {name: _n_roots(walk, name, models) for name in walk.roots},
+        {} if chosen.promises else _slots(walk, rows, parents),
+        {name: source.back for name, source in sources.items()},
+    )  # fmt: skip
+
+
+def _n_roots(walk: Walk, name: str, models: Mapping[str, Any]) -> int:
+    if name in models:
+        return int(models[name].default_rows)
+    return int(walk.declared[name].n_units or 1) if walk.private else len(walk.rows[name])
+
+
+def _slots(walk: Walk, rows: Mapping[str, pd.DataFrame], parents: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """How often each row of a large lookup table is named."""
+    result = {}
+    for name, step in walk.steps.items():
+        for each in step.further:
+            if each.key.table in walk.keep and each.label is None:
+                at = parents[name][each.key]
+                result[f"{name}: {each.key}"] = tuple(
+                    np.bincount(at[at >= 0], minlength=len(rows[each.key.table])).tolist()
+                )
+    return result
+
+
+def _made(walk: Walk, name: str, frame: pd.DataFrame) -> dict[str, IdentifierColumn]:
+    """The columns of a primary key that are made anew, in the form that they have."""
+    result = {}
+    for column in made_anew(walk.keys, name):
+        declared: Any = walk.declared[name].columns.get(column) if name in walk.declared else None
+        if declared is None or not declared.is_identifier or declared.drop:
+            declared = infer_schema(frame[[column]], propose_entity=False, kinds={column: "identifier"}).columns[column]
+        result[column] = declared
+    return result
+
+
+def _dtypes(walk: Walk, name: str, frame: pd.DataFrame) -> dict[str, str]:
+    """Of the columns of keys: as they came, of a private fit as they are declared."""
+    columns = sorted(hidden_columns(walk.keys, name))
+    if not walk.private:
+        return {c: str(frame[c].dtype) for c in columns}
+    known: Any = walk.declared[name].columns
+    return {c: "int64" if c in known and known[c].holds_whole_numbers else "object" for c in columns}
+
+
+def _fitted(
+    walk: Walk, generator: Generator, seed: int, progress: Progress
+) -> tuple[dict[str, Any], PrivacyStatement | None]:
+    """A model of each table, and the statement on all of them."""
+    learned = {name: schema for name, schema in walk.schemas.items() if name in walk.learned}
+    chosen = {name: compose(generator, schema) for name, schema in learned.items()}
+    budgets, statement = dict[str, Budget](), None
+    if generator.promises:
+        budgets, statement = _budgets(walk, chosen)
+    models = {}
+    for at, (name, schema) in enumerate(learned.items()):
+
+        def tell(label: str, share: float | None, at: int = at, name: str = name) -> None:
+            progress(f"{name}: {label}", (at + (share or 0.0)) / len(learned))
+
+        options: dict[str, Any] = {"budget": budgets[name]} if name in budgets else {}
+        if isinstance(chosen[name], AutoregressiveGenerator):
+            options["known"] = walk.steps[name].inherited
+        for sentence in cautions(chosen[name], schema):
+            warnings.warn(f"{name}: {sentence}", stacklevel=3)
+        models[name] = fit_model(chosen[name], walk.rows[name], schema, seed=seed, progress=tell, **options)
+    return models, statement
+
+
+def _budgets(walk: Walk, chosen: Mapping[str, Any]) -> tuple[dict[str, Budget], PrivacyStatement]:
+    """A budget for each table's fit, of one schedule that is calibrated to the epsilon of all of them.
+
+    Each fit has the same share of the cost rho: so much is public. Their events compose to epsilon.
+    """
+    plans, deltas = {}, set[float]()
+    for name, each in chosen.items():
+        schema = walk.schemas[name]
+        each.check(schema)
+        counted = each.counted(schema)
+        each.check_counted(counted)
+        deltas.add(each.claimed_delta(schema))
+        plans[name] = each.all_events(counted, each.claimed_delta(schema))
+    (delta,) = deltas
+    epsilon, n = next(iter(chosen.values())).epsilon, len(plans)
+    whole = calibrate(lambda rho: [event for plan in plans.values() for event in plan(rho / n)], epsilon, delta)
+    budgets, start, named = dict[str, Budget](), 0, []
+    for name, plan in plans.items():
+        events = whole.events[start : start + len(plan(1.0))]
+        start += len(events)
+        budgets[name] = Budget(whole).part(events)
+        named += [replace(event, what=f"{name}: {event.what}") for event in events]
+    root = next(name for name in walk.roots)
+    return budgets, statement_of(Schedule(tuple(named), delta), _unit_schema(walk, root))
+
+
+def _unit_schema(walk: Walk, root: str) -> Schema:
+    """What the statement says of the units: a row of the root with all below it."""
+    content: dict[str, Any] = {"kind": "identifier", "bounds": (0, 1)}
+    key = " + ".join(walk.keys.tables[root].primary)
+    return Schema.model_validate({
+        "status": "declared", "n_units": walk.schemas[root].n_units, "entity": f"{root}.{key}",
+        "max_rows_per_unit": 1, "columns": {f"{root}.{key}": content, "rows": {"kind": "boolean"}},
+    })  # fmt: skip

@@ -1,0 +1,398 @@
+"""The walk over related tables, parents first: what a row of each is drawn given, and how it comes to name its parents.
+
+Each row is drawn below one parent, the *first*, whose columns it is drawn given, and those of the parents above. Of a
+*further* parent the columns are drawn with the row's own, and a row of it that is like these is named afterwards. The
+key of a lookup table that is taken over is a category. Names of columns of other tables are "table.column".
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from synth.errors import SchemaError
+from synth.infer import infer_schema
+from synth.schema import Schema
+from synth.schema.residual_schema import free_name
+from synth.table import conform
+from synth.validation import Frozen
+from understudy.extras.related.keys import ForeignKey, Keys, Positions, candidates, followed, hidden_columns
+
+LABELED = 100  # rows of a lookup table whose key is learned as a category; of a larger one, its columns are
+SAME = 0.99  # share of rows whose parent and whose first parent lie below one row further up, for this to be a rule
+MOST_MEASURED = 20_000  # rows that are looked at to choose a first parent
+LABEL_MARK = " | "  # between the parts of a key of several columns, where it is a category
+
+
+class Further(Frozen):
+    """A parent that a row names beside its first one."""
+
+    key: ForeignKey
+    prefix: str = Field(description="What the names of its columns begin with.")
+    columns: tuple[str, ...] = ()  # of the parent, drawn with the row
+    there: str | None = None  # column of whether it is named; `None`: it always is
+    label: str | None = None  # column of the key as a category
+    count: str | None = None  # column of the parent that holds how many rows name it so
+    within: str | None = None  # table of which this parent and the first one lie below the same row
+    before: bool = False  # whether rows name it before they are drawn, given its columns
+    total: str | None = None  # column of that table that holds how many rows below it name such a parent
+
+
+class Step(Frozen):
+    """How the rows of one table are drawn."""
+
+    table: str
+    first: ForeignKey | None = None
+    further: tuple[Further, ...] = ()
+    implied: tuple[tuple[ForeignKey, str], ...] = ()  # keys that name the row of a table above
+    inherited: tuple[str, ...] = ()  # columns that a row is drawn given, as the model names them
+    count: str | None = None  # column of the first parent that holds how many rows it has
+    loose: float = 0.0  # rows without a first parent, for each row of that table
+    unit: str | None = None  # column that names the row of the root that a row is below
+    carried: tuple[str, ...] = ()  # its own columns that rows below are drawn given
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Real tables as they are fitted, *Sensitive*, and how each is drawn. `above`: rows of tables above, by table."""
+
+    keys: Keys
+    keep: frozenset[str]
+    private: bool
+    declared: Mapping[str, Schema]  # of whole tables, as they were given
+    own: Mapping[str, Schema]  # of the columns that are no keys
+    unit: str | None = None  # table whose rows are units, where there is no promise
+    steps: dict[str, Step] = field(default_factory=dict)
+    schemas: dict[str, Schema] = field(default_factory=dict)
+    rows: dict[str, pd.DataFrame] = field(default_factory=dict)
+    above: dict[str, dict[str, Positions]] = field(default_factory=dict)
+    learned: set[str] = field(default_factory=set)  # tables with something to learn beside what they inherit
+
+    @property
+    def roots(self) -> list[str]:
+        return [name for name in self.keys.order if name not in self.keep and self.steps[name].first is None]
+
+
+def lay_out(
+    tables: Mapping[str, pd.DataFrame], parents: Mapping[str, Mapping[ForeignKey, Positions]], keys: Keys,
+    keep: Collection[str], schemas: Mapping[str, Schema], *, private: bool, unit: str | None = None,
+) -> Walk:  # fmt: skip
+    """The tables as they are fitted. `tables`, `parents`: *Sensitive*. With valid keys; of a private fit `bounded`."""
+    own = dict[str, Schema]()
+    for name in keys.order:
+        hidden = hidden_columns(keys, name)
+        shown = [column for column in map(str, tables[name]) if column not in hidden]
+        if name in keep or not shown:
+            continue
+        if name not in schemas:
+            own[name] = infer_schema(tables[name][shown], propose_entity=False)
+        elif (schema := _without(schemas[name], hidden)) is not None:
+            own[name] = schema
+    walk = Walk(keys, frozenset(keep), private, schemas, own, unit)
+    for name in keys.order:
+        if name not in keep:
+            _add_table(walk, name, tables, parents)
+    for name in walk.steps:  # numbers of rows below, which are known once the steps are
+        _join(walk, name, tables, parents)
+    return walk
+
+
+def _without(schema: Schema, hidden: Collection[str]) -> Schema | None:
+    columns = {name: column for name, column in schema.columns.items() if name not in hidden}
+    if not columns:
+        return None
+    roles: dict[str, Any] = {name: tuple(c for c in getattr(schema, name) if c in columns)
+                             for name in ("sensitive", "quasi_identifiers")}  # fmt: skip
+    roles |= {"target": schema.target if schema.target in columns else None, "task": None, "parties": ()}
+    if schema.order is None or schema.order in hidden:
+        roles |= {"order": None, "nondecreasing_in_entity": (), "entity": None, "constant_in_entity": ()}
+        roles["max_rows_per_unit"] = 1
+    else:  # the parent's row stands for the entity
+        columns = {str(schema.entity): schema.columns[str(schema.entity)], **columns}
+    kept = tuple(each for each in schema.constraints if {*each.columns} <= columns.keys())
+    return Schema.model_validate({**dict(schema), **roles, "columns": columns, "constraints": kept})
+
+
+def _add_table(
+    walk: Walk, name: str, tables: Mapping[str, pd.DataFrame], parents: Mapping[str, Mapping[ForeignKey, Positions]]
+) -> None:
+    """Choose the first parent of a table, and what becomes of its other keys."""
+    keys, frame, at = walk.keys, tables[name], parents[name]
+    own, options = keys.tables[name], candidates(keys, name, walk.keep)
+    first = options[0] if options else None
+    if len(options) > 1 and not walk.private:
+        first = max(
+            options, key=lambda key: (-round(float((at[key] < 0).mean()), 2), _clustering(walk, name, frame, at[key]))
+        )
+    above = walk.above[name] = {}
+    if first is not None:
+        above[first.table] = at[first]
+        above |= {table: followed(at[first], rows) for table, rows in walk.above[first.table].items()}
+    assigned = {*first.columns} if first else set()
+    further, implied = list[Further](), list[tuple[ForeignKey, str]]()
+    for key in sorted(own.foreign, key=lambda key: -len(key.columns)):
+        if {*key.columns} <= assigned:
+            continue
+        if assigned & {*key.columns}:
+            raise SchemaError(
+                f"{name}: {key} shares some of its columns with another key, and not all; take one of them out"
+            )
+        assigned |= {*key.columns}
+        if key.table in above and (walk.private or _agree(above[key.table], at[key]) >= SAME):
+            implied.append((key, key.table))
+            continue
+        further.append(_further(walk, name, key, at[key], above))
+    loose = float((at[first] < 0).sum() / max(len(tables[first.table]), 1)) if first else 0.0
+    walk.steps[name] = Step(table=name, first=first, further=tuple(further), implied=tuple(implied), loose=loose)
+
+
+def _further(walk: Walk, name: str, key: ForeignKey, at: Positions, above: Mapping[str, Positions]) -> Further:
+    twice = sum(other.table == key.table for other in walk.keys.tables[name].foreign) > 1
+    prefix = f"{'+'.join(key.columns)}->{key.table}" if twice else key.table
+    if walk.private:  # by what is declared; a parent that is drawn counts within the unit alone
+        known = walk.declared[name].columns
+        may_lack = key.table not in walk.keep or any(known[c].missing for c in key.columns if c in known)
+    else:
+        may_lack = bool((at < 0).any())
+    there = f"{prefix} is there" if may_lack else None
+    if key.table in walk.keep:
+        return Further(key=key, prefix=prefix, there=there)
+    theirs, within = walk.above[key.table], None
+    if walk.private:
+        within = next(iter(reversed(theirs)), None)
+    else:
+        for table, rows in theirs.items():
+            if table in above and _agree(above[table], followed(at, rows)) >= SAME:
+                within = table
+                break
+    # Of the few rows that it may name, each gets its number of rows before these are drawn, given its columns.
+    own = walk.own.get(name)
+    before = within is not None and (own is None or own.order is None)
+    return Further(key=key, prefix=prefix, there=there, within=within, before=before)
+
+
+def _agree(one: Positions, other: Positions) -> float:
+    both = (one >= 0) & (other >= 0)
+    return float((one[both] == other[both]).mean()) if both.any() else 0.0
+
+
+def _clustering(walk: Walk, name: str, frame: pd.DataFrame, at: Positions) -> float:
+    """How much more alike the rows of one parent are than any: omega squared, a mean over columns."""
+    schema = walk.own.get(name)
+    rows = np.flatnonzero(at >= 0)[:MOST_MEASURED]
+    if schema is None or len(rows) < 10:
+        return 0.0
+    groups, shares = np.unique(at[rows], return_inverse=True)[1], []
+    sizes = np.bincount(groups)
+    for column in (c for c in schema.learned if c in frame):
+        values = pd.Series(pd.factorize(frame[column].iloc[rows], sort=False)[0])
+        if not pd.api.types.is_object_dtype(frame[column].dtype):
+            values = frame[column].iloc[rows].rank()
+        x = values.fillna(0).to_numpy(dtype=np.float64)
+        x -= x.mean()
+        between = float((np.bincount(groups, x) ** 2 / sizes).sum())
+        within = float((x**2).sum()) - between
+        error = within / max(len(rows) - len(sizes), 1)
+        shares.append((between - (len(sizes) - 1) * error) / max(between + within + error, 1e-12))
+    return float(np.mean(shares)) if shares else 0.0
+
+
+def labels(frame: pd.DataFrame, key: Sequence[str]) -> np.ndarray:
+    """The key of each row of a lookup table as a text."""
+    parts = [frame[name].map(str) for name in key]
+    return np.array([LABEL_MARK.join(row) for row in zip(*parts, strict=True)], dtype=object)
+
+
+@dataclass
+class _Joined:
+    """The rows of one table with what they are drawn given and drawn with. Cells: *Sensitive*."""
+
+    n: int
+    columns: dict[str, Any] = field(default_factory=dict)
+    cells: dict[str, pd.Series] = field(default_factory=dict)
+
+    def add(self, name: str, column: Any, cells: Any) -> str:
+        """Add a column; one of a name that is taken gets another."""
+        name = free_name(name, self.columns)
+        self.columns[name], self.cells[name] = column, pd.Series(cells).reset_index(drop=True)
+        return name
+
+
+def _join(
+    walk: Walk, name: str, tables: Mapping[str, pd.DataFrame], parents: Mapping[str, Mapping[ForeignKey, Positions]]
+) -> None:
+    """The rows of a table with what they are drawn given and drawn with, and the schema of these."""
+    step, own, joined = walk.steps[name], walk.own.get(name), _Joined(len(tables[name]))
+    inherited = [] if step.first is None else _inherit(walk, step, step.first.table, parents[name][step.first], joined)
+    further = []
+    for each in sorted(step.further, key=lambda each: not each.before):
+        each, names = _with_further(walk, name, each, tables, parents[name][each.key], joined)
+        inherited += names if each.before else []
+        further.append(each)
+    if own is not None:
+        _add_own(walk, name, own, tables[name], joined)
+    n_given = len(inherited)
+    counts = _add_counts(walk, name, parents, joined)
+    carried = [c for c in (own.modeled if own is not None else ()) if own is not None and own.columns[c].part is None]
+    carried += [each.label for each in further if each.label] + ([] if walk.private else counts)
+    if len(joined.columns) > n_given:
+        walk.learned.add(name)
+    base, unit = _units(walk, name, inherited, joined)
+    if joined.columns:
+        walk.schemas[name] = Schema.model_validate({**base, "columns": joined.columns})
+    walk.rows[name] = pd.DataFrame(joined.cells, index=pd.RangeIndex(joined.n))
+    changes = {"inherited": tuple(inherited), "further": tuple(further), "carried": tuple(carried), "unit": unit}
+    walk.steps[name] = step.model_copy(update=changes)
+
+
+def sources(above: Step) -> dict[str, str]:
+    """What rows below a table inherit: its columns, as its model names them, by what they are called below."""
+    return {**{each: each for each in above.inherited}, **{c: f"{above.table}.{c}" for c in above.carried}}
+
+
+def _inherit(walk: Walk, step: Step, parent: str, at: Positions, joined: _Joined) -> list[str]:
+    """The columns of the first parent, and those that it inherits itself."""
+    may_lack = bool((at < 0).any()) and not walk.private
+    for source, target in sources(walk.steps[parent]).items():
+        column = walk.schemas[parent].columns[source]
+        joined.columns[target] = _as_operand(column, missing=column.missing or may_lack)
+        joined.cells[target] = _taken(walk.rows[parent][source], at)
+    return list(joined.columns)
+
+
+def _add_own(walk: Walk, name: str, own: Schema, frame: pd.DataFrame, joined: _Joined) -> None:
+    if clash := next((c for c in own.columns if c in joined.columns), None):
+        raise SchemaError(f"{name}: column={clash!r} has the name of an inherited one; rename it")
+    rows = frame[[c for c in own.written if c in frame]]
+    if own.order is not None:  # the row of the parent stands for the entity: see `_units`
+        columns = {**own.columns, str(own.entity): {"kind": "identifier", "bounds": (0, 2**53)}}
+        own, rows = Schema.model_validate({**dict(own), "columns": columns}), rows.assign(**{str(own.entity): 0})
+    canonical = conform(rows, own, outside="clamp" if walk.private else "refuse")
+    joined.columns |= dict(own.columns)
+    joined.cells |= {c: canonical[c] for c in own.kept}
+
+
+def _add_counts(
+    walk: Walk, name: str, parents: Mapping[str, Mapping[ForeignKey, Positions]], joined: _Joined
+) -> list[str]:
+    """Numbers of rows below each row, of those that name it, and of those below it that name something within."""
+    counts = []
+
+    def add(words: str, at: Positions, most: int) -> str:
+        numbers = np.bincount(at[at >= 0], minlength=joined.n)
+        most = most if walk.private else max(int(numbers.max(initial=0)), 1)
+        column = {"kind": "integer", "bounds": (0, most)}
+        counts.append(joined.add(words, column, pd.array(np.minimum(numbers, most), dtype="Int64")))
+        return counts[-1]
+
+    for child, step in walk.steps.items():
+        for key in (key for key in walk.keys.tables[child].foreign if key.table == name):
+            if key == step.first:
+                most = _most(walk.keys, child, walk)
+                _change(walk, child, key, count=add(f"rows of {child}", parents[child][key], most))
+            elif any(each.key == key for each in step.further):
+                most, words = of_unit(walk.keys, child, walk), f"rows of {child} by {'+'.join(key.columns)}"
+                _change(walk, child, key, count=add(words, parents[child][key], most))
+        for each in (each for each in step.further if each.before and each.within == name):
+            at = np.where(parents[child][each.key] >= 0, walk.above[child][name], -1)
+            total = add(f"rows of {child} with {each.prefix}", at, of_unit(walk.keys, child, walk))
+            _change(walk, child, each.key, total=total)
+    return counts
+
+
+def _units(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined) -> tuple[dict[str, Any], str | None]:
+    """The schema but for its columns, and the column that names the unit of each row."""
+    own, above = walk.own.get(name), walk.above[name]
+    base: dict[str, Any] = {"status": "inferred"} if own is None else dict(own)
+    is_history, root = own is not None and own.order is not None, next(reversed(above), None)
+    unit = None
+    # Without a promise, and where no unit is named, it is the row of the first parent: what few hold is blurred.
+    table = root if walk.private else walk.unit or next(iter(above), None)
+    table = next(iter(above)) if is_history else table if table in above else None
+    if table is not None and joined.columns:
+        at = above[table]
+        cells = pd.array(np.where(at < 0, 2**40 + np.arange(len(at)), at), dtype="Int64")
+        column = {"kind": "identifier", "bounds": (0, 2**53)}
+        if is_history:
+            unit = str(base["entity"])
+            joined.columns[unit], joined.cells[unit] = column, pd.Series(cells)
+            base["constant_in_entity"] = tuple(inherited)
+        else:
+            unit = joined.add(f"row of {table}", column, cells)
+        base["entity"] = unit
+        if walk.private:
+            base["max_rows_per_unit"] = of_unit(walk.keys, name, walk)
+    if walk.private:
+        top = walk.declared[root or name]
+        base |= {"n_units": top.n_units, "dataset": top.dataset, "status": "declared"}
+    return base, unit
+
+
+def _change(walk: Walk, child: str, key: ForeignKey, **names: str) -> None:
+    """Note what the columns are called that hold numbers of rows of a child by one of its keys."""
+    step = walk.steps[child]
+    further = tuple(each.model_copy(update=names) if each.key == key else each for each in step.further)
+    walk.steps[child] = step.model_copy(update=names if step.first == key else {"further": further})
+
+
+def _taken(series: pd.Series, at: Positions) -> pd.Series:
+    """Cells at some positions, missing where there is none."""
+    return pd.Series(series.array.take(at, allow_fill=True))
+
+
+def _as_operand(column: Any, *, missing: bool) -> Any:
+    """A column as rows of another table hold it: its own value, whatever it is worked out from there."""
+    return column.model_copy(update={"modeled": None, "missing": missing})
+
+
+def _with_further(
+    walk: Walk, name: str, each: Further, tables: Mapping[str, pd.DataFrame], at: Positions, joined: _Joined
+) -> tuple[Further, list[str]]:
+    """A further parent with the columns that are drawn for it, or given before, which are added."""
+    start, table, optional = len(joined.columns), each.key.table, each.there is not None or walk.private
+    if any(c.startswith(f"{each.prefix}.") for c in joined.columns):  # which a row inherits by another way
+        prefix = f"{'+'.join(each.key.columns)}->{table}"
+        there = None if each.there is None else f"{prefix} is there"
+        each = each.model_copy(update={"prefix": prefix, "there": there})
+    if each.there is not None:
+        joined.columns[each.there] = {"kind": "boolean"}
+        joined.cells[each.there] = pd.Series(pd.array(at >= 0, dtype="boolean"))
+    if table in walk.keep and len(tables[table]) <= LABELED:
+        names = labels(tables[table], walk.keys.tables[table].primary)
+        values = {"kind": "categorical", "categories": tuple(sorted(names)), "missing": optional}
+        label = joined.add(f"key of {each.prefix}", values, np.array([*names, None], dtype=object)[at])
+        return each.model_copy(update={"label": label}), list(joined.columns)[start:]
+    if table in walk.keep:
+        plain = tables[table].drop(columns=list(hidden_columns(walk.keys, table)))
+        schema = infer_schema(plain, propose_entity=False, constraints=False)
+        cells, learned = conform(plain, schema, outside="clamp"), schema.modeled
+    else:
+        schema, cells, theirs = walk.schemas[table], walk.rows[table], walk.steps[table]
+        above = () if each.within is None else joined.columns  # the row below which both are is the same
+        learned = tuple(c for c in theirs.inherited if c not in above and ".rows of " not in c)
+        learned += tuple(c for c in theirs.carried if not c.startswith("rows of "))
+    for column in learned:
+        target = f"{each.prefix}.{column}"
+        known = schema.columns[column]
+        joined.columns[target] = _as_operand(known, missing=known.missing or optional)
+        joined.cells[target] = _taken(cells[column], at)
+    return each.model_copy(update={"columns": tuple(learned)}), list(joined.columns)[start:]
+
+
+def _most(keys: Keys, name: str, walk: Walk) -> int:
+    """Rows of a table that one row of its first parent has at most; 1 where these share a key."""
+    own, first = keys.tables[name], walk.steps[name].first
+    if own.most is None or (first is not None and {*own.primary} == {*first.columns}):
+        return 1
+    return own.most
+
+
+def of_unit(keys: Keys, name: str, walk: Walk) -> int:
+    """Rows of a table that one unit has at most: the product along the way up, or what is declared."""
+    product, at = 1, name
+    while (first := walk.steps[at].first) is not None:
+        product, at = product * _most(keys, at, walk), first.table
+    return min(product, keys.tables[name].most_of_unit or product)
