@@ -121,7 +121,7 @@ class WithHistories(Wrapper):
 
     def fit(
         self, train: Any, schema: Schema | None = None, *, seed: int = 0, progress: Progress = quiet,
-        budget: Budget | None = None, place: Path | None = None,
+        budget: Budget | None = None, place: Path | None = None, known: tuple[str, ...] = (),
     ) -> Model:  # fmt: skip
         """A model of the histories of a table. `train`: *Sensitive*. Real rows."""
         schema = self.schema_of_fit(schema)

@@ -209,12 +209,14 @@ class WithTexts(Wrapper):
 
     def fit(
         self, train: Any, schema: Schema | None = None, *, seed: int = 0, progress: Progress = quiet,
-        budget: Budget | None = None, place: Path | None = None,
+        budget: Budget | None = None, place: Path | None = None, known: tuple[str, ...] = (),
     ) -> Model:  # fmt: skip
         schema = self.schema_of_fit(schema)
         chosen = self.chosen(schema)
         if chosen != self:
-            return fit_model(chosen, train, schema, seed=seed, progress=progress, budget=budget, place=place)
+            return fit_model(
+                chosen, train, schema, seed=seed, progress=progress, budget=budget, place=place, known=known
+            )
         self.check(schema)
         from understudy.extras.text import training
         from understudy.extras.text.model import TextModel
@@ -236,7 +238,9 @@ class WithTexts(Wrapper):
         may_miss = (name for name in schema.texts if schema.columns[name].missing)
         gaps = {missing_name(name): real[name].isna().astype("boolean") for name in may_miss}
         counted = real.assign(**gaps).drop(columns=list(schema.texts))
-        rows = fit_model(self.base, counted, self.inner(schema), seed=seed, progress=progress, budget=paid, place=place)
+        rows = fit_model(
+            self.base, counted, self.inner(schema), seed=seed, progress=progress, budget=paid, place=place, known=known
+        )
         whole, checkpoints = with_texts(rows.schema, schema), None if place is None else place / PREPARED
         budget = budget if self.promises else None
         fit = training.TextFit(text, rows, whole, public, themes, seed, progress, budget, checkpoints)
