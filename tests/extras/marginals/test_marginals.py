@@ -145,6 +145,13 @@ def cells(change: Any) -> Any:
     return wrong(cells=change(published()["region by age"]["cells"]))
 
 
+rounded = {
+    name: {
+        "cells": counts_of(people(), name.split(" by ")).assign(value=lambda c: c["value"].round(-1)),
+        "mechanism": "none",
+    }
+    for name in ("region by age", "age by status")
+}
 BAD: dict[str, tuple[Any, str]] = {
     "no number": (lambda: cells(lambda c: c.assign(value=[np.nan, *c["value"][1:]])), "1 of its 'value' are missing"),
     "infinite": (lambda: cells(lambda c: c.assign(value=[np.inf, *c["value"][1:]])), "infinite or no numbers"),
@@ -156,7 +163,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "missing": (lambda: cells(lambda c: pd.concat([c, c.iloc[:1].assign(region=None)])), "table='region by age'"),
     "other column": (lambda: cells(lambda c: c.rename(columns={"age": "height"})), "column='height' is none that"),
     "no value": (lambda: cells(lambda c: c.drop(columns="value")), "column='value' is not there"),
-    "zero": (lambda: wrong(scale=0), "scale=0: input should be greater than 0"),
+    "zero": (lambda: wrong(scale=0), "scale=0: input should be greater than or equal to 0.001"),
     "no scale": (lambda: wrong(scale=None), "mechanism='discrete gaussian' has a scale; add it"),
     "exact": (lambda: wrong(mechanism="none"), "scale is of noise, and mechanism is none"),
     "other mechanism": (lambda: wrong(mechanism="cauchy"), "mechanism='cauchy'"),
@@ -165,6 +172,8 @@ BAD: dict[str, tuple[Any, str]] = {
     "too many": (lambda: cells(lambda c: c.assign(value=10**12)), "and a model has 1e+10 at most"),
     "unknown key": (lambda: wrong(sigma=1), "unknown key 'sigma'"),
     "group": (lambda: wrong(groups={"region": {"up": ["northern"]}}), "a group names an unknown category"),
+    "empty group": (lambda: wrong(groups={"region": {"up": []}}), "at least 1 item"),
+    "rounded": (lambda: {"age": published()["age"], **rounded}, "its counts are not exact"),
     "group of numbers": (lambda: wrong(groups={"age": {"old": [99]}}), "a number names where each begins"),
     "no table of it": (lambda: {"age": published()["age"]}, "columns=region, status are in no table"),
     "no name": (lambda: [published()["age"]], "tables are told by their names"),
@@ -183,8 +192,35 @@ def test_a_table_that_cannot_be_used_is_refused_in_one_sentence(what: str) -> No
 def test_an_inferred_schema_and_too_large_a_model_are_refused() -> None:
     with pytest.raises(BadInput, match="one that is declared"):
         us.from_marginals(published(), schema_of(status="inferred"))
-    with pytest.raises(BadInput, match=r"and max_model_mb=0\.001: they overlap"):
+    with pytest.raises(BadInput, match=r"and max_model_mb=0\.02: they have"):
+        whole = {"cells": counts_of(people(), ["region", "age", "status"]), "mechanism": "none"}
+        us.from_marginals({"age": published()["age"], "whole": whole}, schema_of(), max_model_mb=0.02)
+    with pytest.raises(BadInput, match="are more than max_model_mb has room for"):
         us.from_marginals(published(), schema_of(), max_model_mb=0.001)
+    with pytest.raises(BadInput, match="columns=age are to be measured"):
+        us.from_marginals(published(), schema_of(columns={"age": {"kind": "integer", "measure": True}}))
+
+
+@pytest.mark.parametrize("n", [N // 2, 2 * N])
+def test_a_number_of_rows_that_no_table_sums_to_is_refused_by_its_name(n: int) -> None:
+    with pytest.raises(TableError, match=f"sums to [0-9,]+, and n={n:,}: its noise does not explain it"):
+        us.from_marginals(published(), schema_of(), n=n)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"n": True}, {"n": 10**400}, {"seed": -1}, {"seed": "x"}, {"max_model_mb": np.nan}]
+)
+def test_an_argument_that_cannot_be_is_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match=f"{next(iter(arguments))}="):
+        us.from_marginals(published(), schema_of(), **arguments)
+
+
+@pytest.mark.parametrize(("mechanism", "scale"), [("laplace", 9.0), ("geometric", 0.5), ("discrete gaussian", 0.4)])
+def test_noise_has_the_spread_and_the_variance_that_are_said(mechanism: Any, scale: float) -> None:
+    table = PublishedTable(cells=[], mechanism=mechanism, scale=scale)
+    noise = table.noise((1_000_000,), np.random.default_rng(0))
+    assert np.var(noise) == pytest.approx(table.sigma**2, rel=0.02)
+    assert np.var(noise**2) / (2 * np.mean(noise**2) ** 2) == pytest.approx(table.spread, rel=0.1)
 
 
 def test_groups_of_categories_and_missing_values_have_cells() -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from understudy.bundle.signing import Signer
     from understudy.console import Console
 
+MOST_DRAWN = 10_000_000
 RESULT, MODEL, TABLE = "marginals.json", "model", "synthetic.csv"
 NOTHING_JUDGED = Rules(name="none", version=0, audience="nobody: there was no real table to judge by")
 
@@ -49,7 +50,9 @@ class MarginalsSpec(Frozen):
 class MarginalsJob(Frozen):
     name: str | None = Field(default=None, min_length=1, description="Title of the run.")
     seed: int = Field(default=0, ge=0, le=MAX_SEED, strict=True, description="Of every draw.")
-    rows: int | None = Field(default=None, ge=1, strict=True, description="Rows to draw; left out: as many as `n`.")
+    rows: int | None = Field(
+        default=None, ge=1, strict=True, description="Rows to draw, 10,000,000 at most; left out: as many as `n`."
+    )
     marginals: MarginalsSpec
 
 
@@ -96,8 +99,12 @@ def run(
                 inputs.tables, inputs.schema, n=asked.n, publisher=asked.publisher, seed=job.seed,
                 max_model_mb=asked.max_model_mb, progress=progress,
             )  # fmt: skip
+        if (n_rows := job.rows or model.default_rows) > MOST_DRAWN:
+            raise JobError(
+                f"rows={n_rows:,} of at most {MOST_DRAWN:,}; set fewer, and `understudy sample` draws the rest"
+            )
         model.save(out / MODEL)
-        write_table(model.sample(job.rows, seed=job.seed), out / TABLE, inputs.schema)
+        write_table(model.sample(n_rows, seed=job.seed), out / TABLE, inputs.schema)
         for name, file in inputs.files.items():
             (out / f"{name}.toml").write_bytes(file.content)
         result = {"guarantee": model.promise, **model.origin.model_dump(mode="json")}

@@ -8,6 +8,7 @@ the truth, and so leaves less: of tables that are all empty .34 of the variance 
 more noise only beyond `LEAST_MORE`, and over `USUAL`.
 """
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,9 +35,9 @@ from understudy.extras.marginals.tables import Array, Cells, Publication, Publis
 N_AGAIN = 8  # fits to noise as declared
 FALSE_ALARMS = 0.02  # of fits all of whose tables are as declared, at most
 LEAST_MORE, USUAL = 1.6, 1.2
-SPREAD = {"laplace": 2.0, "geometric": 2.0}  # variance of a square over twice its mean; of a Gaussian it is 1
 FEWEST = 2.0  # cells that a fit leaves of a table, for the table to be told anything of
 TOGETHER = "all with noise"
+OFF = 5.0  # standard deviations by which the sum of a table may be off; and half of one for each cell, if cut at zero
 
 
 class Publisher(Frozen):
@@ -76,6 +77,8 @@ class Residuals(Frozen):
         which, declared = f"table={self.table!r} differs", f"it declares ({self.mechanism}, scale={self.scale})"
         if self.table == TOGETHER:
             which, declared = f"the tables differ, most of all table={most!r},", "they declare"
+        if self.mechanism == "none":
+            return f"{which} from what all tables say together: its counts are not exact, or of other rows; correct it"
         measured = f"{which} from what all tables say together by {self.noise:.2g} times the noise that {declared}: "
         if self.verdict == "more":
             return f"{measured}a scale is too small, or other rows are counted; correct it, or leave the table out"
@@ -157,13 +160,14 @@ def from_marginals(
     [61, 18, 12, 9]
     """
     published, source = _tables(tables), _validated(publisher, Publisher) if publisher is not None else None
-    _check(published, schema, source, n)
+    _check(published, schema, source, n, seed, max_model_mb)
     progress("reading tables", None)
-    known = publication_of(published, schema)
+    most = max_model_mb * CELLS_A_MB
+    known = publication_of(published, schema, most)
     total = float(n) if n is not None else _total(known.tables, [each.counts for each in known.tables])
     if total > MOST_ROWS:
         raise TableError(f"the tables are of {total:.3g} rows, and a model has {MOST_ROWS:.0e} at most; correct them")
-    most = max_model_mb * CELLS_A_MB
+    _check_sums(known.tables, n, total)
     zeros = (*known.zeros, *affordable(structural_zeros(schema, known.discretizer), known.discretizer.sizes, most / 2))
     size = junction_tree(
         known.domain, [*(each.clique for each in known.tables), *(zero.attributes for zero in zeros)]
@@ -171,7 +175,7 @@ def from_marginals(
     if size > most:
         raise JobError(
             f"the tables together make a model of {size / CELLS_A_MB:,.0f} MB, and max_model_mb={max_model_mb:g}: they "
-            "overlap in large loops; leave some out, or merge their cells"
+            "have many columns, or overlap in large loops; leave some out, or merge their cells"
         )
     fit = partial(estimate, known.domain, zeros=zeros)
     progress("estimating the distribution", None)
@@ -206,7 +210,20 @@ def _validated(content: Any, kind: Any, where: str = "publisher: ") -> Any:
         raise TableError(f"{where}{sentence(error, kind)}") from None
 
 
-def _check(tables: Mapping[str, PublishedTable], schema: Schema, publisher: Publisher | None, n: int | None) -> None:
+def _check(
+    tables: Mapping[str, PublishedTable], schema: Any, publisher: Publisher | None, n: Any, seed: Any, max_model_mb: Any
+) -> None:
+    if not isinstance(schema, Schema):
+        raise SchemaError(
+            f"the schema is a {type(schema).__name__}; pass one that `read_schema` or `build_schema` made"
+        )
+    for name, value, least in (("n", n, 1), ("seed", seed, 0)):
+        if value is not None and not (
+            isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= value <= MOST_ROWS
+        ):
+            raise TableError(f"{name}={value!r} must be a whole number from {least} to {MOST_ROWS:.0e}")
+    if not 0 < max_model_mb < math.inf:
+        raise JobError(f"max_model_mb={max_model_mb!r} must be a positive number")
     if schema.status != "declared":
         raise SchemaError(
             f"status={schema.status!r} of the schema, and published tables need one that is declared; declare it"
@@ -215,13 +232,28 @@ def _check(tables: Mapping[str, PublishedTable], schema: Schema, publisher: Publ
         raise SchemaError(
             "published tables count columns as they are; leave `modeled` and `measure_spikes` out of the schema"
         )
-    if n is not None and not (isinstance(n, int) and n > 0):
-        raise TableError(f"n={n!r} is no number of rows; name it, or leave it out to have it estimated")
+    if schema.measured:
+        raise SchemaError(
+            f"columns={', '.join(schema.measured)} are to be measured, and published tables are of what is declared; "
+            "declare their bounds or categories"
+        )
     if publisher is not None and publisher.claims and all(table.mechanism == "none" for table in tables.values()):
         raise TableError(
             f"publisher {publisher.name!r} claims a loss, and no table has noise: nothing would keep it; correct one "
             "of the two"
         )
+
+
+def _check_sums(tables: Sequence[Cells], n: int | None, total: float) -> None:
+    """Each table counts all rows: sums that differ by more than their noise are of other rows, or `n` is wrong."""
+    for each in tables:
+        room = each.table.sigma * (OFF * math.sqrt(each.counts.size) + each.counts.size / 2)
+        if abs(float(each.counts.sum()) - total) > room + 1:
+            other = f"n={n:,}" if n is not None else f"all tables together, {total:,.0f}"
+            raise TableError(
+                f"table={each.name!r} sums to {each.counts.sum():,.0f}, and {other}: its noise does not explain it; "
+                "correct n, the scale or the table, or leave the table out"
+            )
 
 
 def _total(tables: Sequence[Cells], counts: Sequence[Array]) -> float:
@@ -245,7 +277,7 @@ def _checked(known: Publication, fitted: MarkovRandomField, fit: Any, n: int | N
         total = float(n) if n is not None else _total(known.tables, counts)
         again.append(_squares(known, counts, fit(noisy, total=total)))
     left, told = np.mean(again, axis=0), np.mean(again, axis=0) >= FEWEST
-    spread = [SPREAD.get(each.table.mechanism, 1.0) for each in known.tables]
+    spread = [each.table.spread for each in known.tables]
     dof = left / np.array([*spread, max(spread)])
     ratio = ours / np.maximum(left, 1e-12)
     more = np.where(ratio > LEAST_MORE, f.sf(ratio / USUAL, dof, N_AGAIN * dof), 1.0)

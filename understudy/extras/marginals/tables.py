@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from synth.domain import Discretizer, grid
 from synth.domain.counts import MARK
 from synth.domain.discretizer import MISSING, OTHER, Attribute, regroup
-from synth.errors import TableError
+from synth.errors import JobError, TableError
 from synth.marginals import Factor, Measurement
 from synth.schema import Schema, build_schema
 from synth.table import conform, read_table
@@ -29,6 +29,7 @@ from synth.validation import Frozen, refuse
 Mechanism = Literal["gaussian", "discrete gaussian", "laplace", "geometric", "none"]
 EXACT_SIGMA = 0.5  # standard deviation, in rows, that counts without noise are taken to have
 MOST_CELLS = 1_000_000  # of one table
+LARGE = 4.0  # scale from which discrete noise is as the continuous one
 Array = NDArray[np.float64]
 
 
@@ -39,14 +40,16 @@ class PublishedTable(Frozen):
         description="A file or frame with a column for each attribute and one of counts, a line for each cell; or an "
         "array, with an axis for each of `columns`: its categories or bins as declared, `missing` last where it may be."
     )
-    mechanism: Mechanism = Field(description="What noise its counts have; none: they are exact, or rounded.")
+    mechanism: Mechanism = Field(
+        description="What noise its counts have; none: they are exact, or rounded to whole numbers."
+    )
     scale: float | None = Field(
-        default=None, gt=0, le=1e12,
+        default=None, ge=1e-3, le=1e12,
         description="sigma of a Gaussian; the scale b of a Laplace or geometric one, at which a loss of 1/b is paid.",
     )  # fmt: skip
     columns: tuple[str, ...] | None = Field(default=None, description="Left out: all columns of `cells` but `value`.")
     value: str = Field(default="value", description="The column of counts; noise may have made some negative.")
-    groups: dict[str, dict[str, tuple[Any, ...]]] = Field(
+    groups: dict[str, dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]]] = Field(
         default_factory=dict, description="Of a column with categories: the categories that one cell stands for."
     )
 
@@ -64,21 +67,35 @@ class PublishedTable(Frozen):
         """The standard deviation of a cell."""
         if self.scale is None:
             return EXACT_SIGMA
-        b = self.scale
-        if self.mechanism == "laplace":
-            return math.sqrt(2) * b
+        if (small := self._small) is not None:
+            return max(math.sqrt(float((small[0] ** 2 * small[1]).sum())), 1e-6)
         if self.mechanism == "geometric":  # a = e^(-1/b); the variance is 2 a / (1 - a)^2
-            return math.sqrt(0.5) / math.sinh(0.5 / b) if b > 1e-3 else 1e-6
-        if self.mechanism == "discrete gaussian" and b < 4:  # beyond, the same to the last digit
-            x = np.arange(-60, 61)
-            weights = np.exp(-0.5 * (x / b) ** 2)
-            return max(math.sqrt(float((x**2 * weights).sum() / weights.sum())), 1e-6)
-        return b
+            return math.sqrt(0.5) / math.sinh(0.5 / self.scale)
+        return self.scale * (math.sqrt(2) if self.mechanism == "laplace" else 1.0)
+
+    @property
+    def spread(self) -> float:
+        """The variance of the square of a cell's noise over twice its squared mean; of a Gaussian it is 1."""
+        if (small := self._small) is not None:
+            second, fourth = (float((small[0] ** power * small[1]).sum()) for power in (2, 4))
+            return max((fourth / max(second**2, 1e-12) - 1) / 2, 1.0)
+        return 2.5 if self.mechanism in ("laplace", "geometric") else 1.0
+
+    @property
+    def _small(self) -> tuple[Array, Array] | None:
+        """Values and chances of discrete noise of a small scale."""
+        if self.scale is None or self.scale >= LARGE or self.mechanism not in ("discrete gaussian", "geometric"):
+            return None
+        x = np.arange(-200.0, 201.0)
+        logs = -0.5 * (x / self.scale) ** 2 if self.mechanism == "discrete gaussian" else -np.abs(x) / self.scale
+        return x, np.exp(logs) / np.exp(logs).sum()
 
     def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Noise as declared, to see what a check comes to where it is true; it protects nobody."""
         if self.scale is None:
             return rng.normal(0, EXACT_SIGMA, shape)
+        if (small := self._small) is not None:
+            return rng.choice(small[0], shape, p=small[1])
         if self.mechanism == "laplace":
             return rng.laplace(0, self.scale, shape)
         if self.mechanism == "geometric":
@@ -117,8 +134,8 @@ class Publication:
     tables: tuple[Cells, ...]
 
 
-def publication_of(tables: Mapping[str, PublishedTable], schema: Schema) -> Publication:
-    """Tables by name, read and put over the codes of a schema."""
+def publication_of(tables: Mapping[str, PublishedTable], schema: Schema, most: float) -> Publication:
+    """Tables by name, read and put over the codes of a schema. `most`: cells of a model."""
     frames = {name: _frame(name, table, schema) for name, table in tables.items()}
     if lacking := [name for name in schema.modeled if not any(name in frame for frame in frames.values())]:
         raise TableError(
@@ -145,6 +162,11 @@ def publication_of(tables: Mapping[str, PublishedTable], schema: Schema) -> Publ
                 axes.append((column, cells, placing[np.argsort(groups[placing])]))
                 continue
             if (column, groups.tobytes()) not in known:
+                if len(groups) * (n + 1) > most:
+                    raise JobError(
+                        f"table={name!r}, column={column!r}: {n:,} stretches beside {len(groups):,} of others are "
+                        "more than max_model_mb has room for; merge some, or leave a table out"
+                    )
                 # A column may have several sets of coarse codes; each attribute's name ends with the mark.
                 coarse = known[column, groups.tobytes()] = f"{column}\0{len(known)}{MARK}"
                 domain[coarse] = n + 1
