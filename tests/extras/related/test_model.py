@@ -10,6 +10,7 @@ import pytest
 import understudy as us
 from benchmarks.related_tables import RECORDS_KEYS, SHOP_KEYS, records, shop
 from synth.errors import BadInput, TableError
+from synth.progress import quiet
 from tests.extras.histories.related_tables import pair, stays_ill
 from tests.extras.histories.related_tables import schemas as of_pair
 from tests.extras.related.shops import KEYS
@@ -138,6 +139,13 @@ def test_a_row_without_anything_to_learn_still_names_its_parents() -> None:
     drawn = fit_related({"left": left, "right": right, "both": both}, keys, "trees").sample(seed=0)
     assert set(valid_keys(drawn, Keys.of(keys)).values()) == {1.0}
     assert 300 < len(drawn["both"]) < 500
+
+
+def test_a_generator_that_draws_no_rows_given_others_is_refused_before_a_fit_of_children() -> None:
+    with pytest.raises(
+        BadInput, match=r"customer: generator='ctgan' hardly finds rows .* choose one that draws rows given"
+    ):
+        fit_related(shop(20), SHOP_KEYS, "ctgan", epochs=1, keep=("product",), progress=quiet)
 
 
 def test_parents_are_matched_by_what_was_drawn_of_them_and_as_often_as_they_are_to_be() -> None:

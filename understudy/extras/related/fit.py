@@ -12,7 +12,8 @@ from synth.dp.budget import Budget, statement_of
 from synth.dp.schedule import Schedule, calibrate
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError, JobError
-from synth.generators.base import Generator, cautions, compose, fit_model
+from synth.generators.base import Generator, cautions, compose, fit_model, unwrapped
+from synth.generators.marginal_generator import MarginalGenerator
 from synth.generators.registry import generator as specification
 from synth.generators.trees import AutoregressiveGenerator
 from synth.infer import infer_schema
@@ -158,6 +159,13 @@ def _fitted(
     """A model of each table, and the statement on all of them."""
     learned = {name: schema for name, schema in walk.schemas.items() if name in walk.learned}
     chosen = {name: compose(generator, schema) for name, schema in learned.items()}
+    for name, each in chosen.items():
+        kind = unwrapped(each).chosen(learned[name])
+        if walk.steps[name].inherited and not isinstance(kind, MarginalGenerator | AutoregressiveGenerator):
+            raise JobError(
+                f"{name}: generator={kind.name!r} hardly finds rows that fit a parent's; choose one that draws rows "
+                "given others: trees, arn, aim, mst, latent_class or independent"
+            )
     budgets, statement = dict[str, Budget](), None
     if generator.promises:
         budgets, statement = _budgets(walk, chosen)
