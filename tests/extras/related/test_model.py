@@ -141,7 +141,7 @@ def test_a_row_without_anything_to_learn_still_names_its_parents() -> None:
     assert 300 < len(drawn["both"]) < 500
 
 
-def test_a_generator_that_draws_no_rows_given_others_is_refused_before_a_fit_of_children() -> None:
+def test_a_generator_that_draws_no_rows_given_others_is_refused_before_a_fit() -> None:
     with pytest.raises(
         BadInput, match=r"customer: generator='ctgan' hardly finds rows .* choose one that draws rows given"
     ):
