@@ -11,7 +11,7 @@ from synth.errors import BadInput, SchemaError, TableError
 from tests.extras.related.shops import KEYS
 from tests.extras.related.shops import shop as small
 from understudy.extras.related.infer import infer_keys
-from understudy.extras.related.keys import Keys, check_keys
+from understudy.extras.related.keys import Keys, check_keys, positions, repeats
 from understudy.extras.sdv.metadata import related_from_sdv
 
 
@@ -84,3 +84,15 @@ def test_orphans_are_dropped_with_all_below_them_or_kept_without_a_parent() -> N
     assert len(kept.tables["order"]) == len(tables["order"])
     assert int((kept.parents["order"][key] < 0).sum()) == len(of_them) == kept.orphans["order: customer_id -> customer"]
     assert np.isin(kept.parents["order"][key][kept.parents["order"][key] >= 0], np.arange(40)).all()
+
+
+def test_whole_numbers_beyond_the_exact_floats_are_keys_of_their_own() -> None:
+    parent = pd.DataFrame({"id": 2**60 + np.arange(3)})
+    child = pd.DataFrame({"id": pd.array([2**60 + 2, None, 2**60], dtype="Int64")})
+    assert positions(child, ["id"], parent, ["id"]).tolist() == [2, -1, 0]
+    assert positions(child.assign(id=[1.0, np.nan, 0.0]), ["id"], pd.DataFrame({"id": [0, 1]}), ["id"]).tolist() == [
+        1,
+        -1,
+        0,
+    ]
+    assert not repeats(parent, ["id"]).any()

@@ -148,6 +148,40 @@ def test_a_generator_that_draws_no_rows_given_others_is_refused_before_a_fit() -
         fit_related(shop(20), SHOP_KEYS, "ctgan", epochs=1, keep=("product",), progress=quiet)
 
 
+def test_few_regions_do_not_blur_what_their_customers_rows_depend_on() -> None:
+    rng = np.random.default_rng(0)
+    regions = pd.DataFrame({"region": np.arange(30)})
+    customers = pd.DataFrame({"customer": np.arange(600), "region": rng.integers(0, 30, 600)})
+    customers["gold"] = rng.random(600) < 0.3
+    at = np.repeat(np.arange(600), np.where(customers["gold"], 5, 1))
+    orders = pd.DataFrame({"order": np.arange(len(at)), "customer": at, "sum": rng.gamma(2, 9, len(at)).round(2)})
+    keys = {
+        "regions": "region", "customers": {"primary": "customer", "foreign": {"region": "regions"}},
+        "orders": {"primary": "order", "foreign": {"customer": "customers"}},
+    }  # fmt: skip
+    drawn = fit_related(
+        {"regions": regions, "customers": customers, "orders": orders}, keys, "trees", progress=quiet
+    ).sample(seed=0)
+    counts = drawn["customers"]["customer"].map(drawn["orders"]["customer"].value_counts()).fillna(0)
+    means = counts.groupby(drawn["customers"]["gold"]).mean()
+    assert means[True] > 4 > 1.6 > means[False]
+
+
+def test_a_split_does_not_depend_on_the_dtype_of_keys_and_a_damaged_model_is_refused(
+    fitted: Any, tmp_path: Path
+) -> None:
+    tables = {"one": pd.DataFrame({"id": np.arange(50)})}
+    more = {"one": pd.DataFrame({"id": [*range(50), np.nan]})}
+    held, again = (split_related(each, {"one": "id"}, seed=1)[1]["one"]["id"] for each in (tables, more))
+    assert held.tolist() == again.dropna().astype(int).tolist()
+    with pytest.raises(BadInput, match=r"0 < holdout_share=2\.0 < 1"):
+        split_related(tables, {"one": "id"}, holdout_share=2.0)
+    fitted[1].save(tmp_path / "model")
+    (tmp_path / "model" / "related.json").write_text("[]")
+    with pytest.raises(BadInput, match="is damaged"):
+        us.load_related(tmp_path / "model")
+
+
 def test_parents_are_matched_by_what_was_drawn_of_them_and_as_often_as_they_are_to_be() -> None:
     rng = np.random.default_rng(0)
     parent = pd.DataFrame({"kind": rng.choice(["x", "y"], 200), "size": rng.normal(size=200)})

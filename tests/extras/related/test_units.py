@@ -11,6 +11,8 @@ import pytest
 from synth.dp.budget import Budget
 from synth.errors import BudgetError
 from synth.generators.registry import generator
+from synth.schema import Schema
+from synth.table import conform
 from tests.extras.related.shops import KEYS, schemas, shop
 from understudy.extras.related import units as bounding
 from understudy.extras.related.fit import fit_related
@@ -160,6 +162,31 @@ def test_no_query_of_a_fit_changes_by_more_than_it_is_declared_to(monkeypatch: p
     assert any((exact != fewer).any() for (_, exact, _), (_, fewer, _) in zip(sides[0], sides[1], strict=True))
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        lambda t: {
+            "order": t["order"].assign(channel=t["order"]["channel"].astype(object).where(t["order"].index > 0, 3.5))
+        },
+        lambda t: {"ticket": t["ticket"].assign(ticket_id=["T9", *map(str, t["ticket"]["ticket_id"][1:])])},
+        lambda t: {"customer": t["customer"].assign(age=["old", *t["customer"]["age"][1:].tolist()])},
+        lambda t: {"order": t["order"].assign(order_id=t["order"]["order_id"].astype(float).replace(1000.0, np.nan))},
+    ],
+)
+def test_no_cell_of_a_unit_decides_how_the_others_read(odd: Callable[[Tables], Tables]) -> None:
+    """The dtype of a column depends on all its cells: what a unit holds would change the keys and hashes of others."""
+    tables = shop(30, 3)
+    first = str(tables["customer"]["customer_id"][0])
+    assert (tables["order"]["customer_id"][0], tables["ticket"]["customer_id"][0]) == (first, first)
+    sides = []
+    for each in (tables, {**tables, **odd(tables)}):
+        known = {n: t if n in KEEP else conform(t, schemas()[n], outside="clamp") for n, t in each.items()}
+        walk = laid_out(known, bounding.bounded)
+        units = of_units(walk, known, bounding.bounded)
+        sides.append({name: plain(rows, units[name] != first) for name, rows in walk.rows.items()})
+    assert sides[0] == sides[1]
+
+
 def test_the_statement_is_on_all_tables_and_each_event_says_of_which() -> None:
     model = fit_related(shop(60), KEYS, "independent", schemas=schemas(), keep=KEEP, epsilon=2.0)
     statement = model.statement
@@ -171,12 +198,20 @@ def test_the_statement_is_on_all_tables_and_each_event_says_of_which() -> None:
     assert again["line"]["order_id"].isin(again["order"]["order_id"]).all()
 
 
+def without_key(schema: Schema) -> Schema:
+    return schema.model_copy(update={"columns": {n: c for n, c in schema.columns.items() if n != "order_id"}})
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"keys": None}, "declare keys"),
         ({"keep": ()}, "'product', 'customer' are below none; name lookup tables that are public in keep"),
         ({"schemas": {}}, "needs a declared schema"),
+        (
+            {"schemas": {**schemas(), "order": without_key(schemas()["order"])}},
+            "order: key column='order_id' is not in its",
+        ),
         ({"keys": {**KEYS, "order": {"primary": "order_id", "foreign": {"customer_id": "customer"}}}}, "set most"),
     ],
 )

@@ -24,7 +24,16 @@ from synth.errors import SchemaError, TableNote, nearest
 from synth.infer import infer_schema
 from synth.schema import Schema
 from synth.table import Table
-from understudy.extras.related.keys import ForeignKey, Keys, Positions, candidates, hidden_columns, positions, repeats
+from understudy.extras.related.keys import (
+    ForeignKey,
+    Keys,
+    Positions,
+    candidates,
+    comparable,
+    hidden_columns,
+    positions,
+    repeats,
+)
 from understudy.extras.related.walk import labels
 
 UNIT = "unit of privacy"
@@ -175,8 +184,11 @@ def split_related(
     """
     sources = {name: Table.of(table) for name, table in tables.items()}
     frames, keys = {name: source.frame() for name, source in sources.items()}, Keys.of(keys)
-    table, bound = unit_of(keys, unit, keep), int(holdout_share * 2**64).to_bytes(8, "big")
-    names = labels(frames[table], keys.tables[table].primary)
+    table = unit_of(keys, unit, keep)
+    if not 0 < holdout_share < 1 or not (primary := keys.tables[table].primary):
+        raise SchemaError(f"a split needs 0 < holdout_share={holdout_share} < 1, and a primary key of unit={table!r}")
+    names = labels(pd.DataFrame({c: comparable(frames[table][c]).astype(object) for c in primary}), primary)
+    bound = int(holdout_share * 2**64).to_bytes(8, "big")
     texts = (f"understudy.split {seed}\n{name}".encode() for name in names)
     inside = np.array([hashlib.md5(text, usedforsecurity=False).digest() < bound for text in texts] + [False])
     sides: tuple[dict[str, Any], dict[str, Any]] = {}, {}

@@ -11,8 +11,8 @@ import pandas as pd
 from synth.dp.budget import Budget, statement_of
 from synth.dp.schedule import Schedule, calibrate
 from synth.dp.statement import PrivacyStatement
-from synth.errors import BudgetError, JobError
-from synth.generators.base import Generator, cautions, compose, fit_model, unwrapped
+from synth.errors import BudgetError, JobError, SchemaError, TableError, nearest
+from synth.generators.base import Generator, cautions, compose, draws_in_order, fit_model, unwrapped
 from synth.generators.marginal_generator import MarginalGenerator
 from synth.generators.registry import generator as specification
 from synth.generators.trees import AutoregressiveGenerator
@@ -20,7 +20,7 @@ from synth.infer import infer_schema
 from synth.progress import Progress, quiet, show, shown
 from synth.schema import Schema
 from synth.schema.kinds import IdentifierColumn
-from synth.table import Table
+from synth.table import Table, conform
 from understudy.extras.related.infer import infer_keys
 from understudy.extras.related.keys import (
     Keys,
@@ -62,7 +62,7 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
         orphans: rows whose foreign key names no row: "refuse" the tables, "drop" such rows and all below them, or
             "keep" them, their key missing. A fit with epsilon drops them.
         unit: without epsilon, the table whose rows are people, or what else a value of few is blurred for. `None`: the
-            first parent of each table.
+            first parent of each table where it has 400 rows or more, else each row.
         seed: for everything but the noise of a private fit.
         progress: told what is being done.
         parameters: of the generator, such as `epsilon=1.0`, which is that of all tables together. The unit is then a
@@ -71,6 +71,9 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
     Raises:
         BadInput: the tables, keys, schemas or parameters cannot be used; nothing was fitted.
     """
+    if not isinstance(tables, Mapping) or not tables:
+        raise TableError("tables are told by their names; pass a dict of one at least")
+    keep = (keep,) if isinstance(keep, str) else keep
     sources = {str(name): Table.of(table) for name, table in tables.items()}
     frames = {name: source.frame() for name, source in sources.items()}
     if orphans not in ("refuse", "drop", "keep"):
@@ -88,13 +91,14 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
             show(keys)
     keys, schemas = Keys.of(keys), dict(schemas or {})
     if chosen.promises and keys.reasons:
-        raise BudgetError("these keys were read off the rows; confirm them with Keys.of(...) or keys.declared()")
+        raise BudgetError("these keys were read off the rows; confirm them with keys.declared()")
     check_kept(keys, keep)
     check_columns(frames, keys)
-    if unit is not None and (unit not in keys.tables or chosen.promises):
-        raise JobError(f"unit={unit!r} is a table, of fits without epsilon, which have their units by themselves")
+    _check_names(keys, schemas, unit, promises=chosen.promises)
     if chosen.promises:
         root = check_private(keys, keep, schemas)
+        drawn = (name for name in keys.order if name not in keep)
+        frames |= {name: conform(frames[name], schemas[name], outside="clamp") for name in drawn}
         ordered = [name for name, schema in schemas.items() if schema.order is not None]
         rows, parents = bounded(frames, keys, keep, root, ordered)
     else:
@@ -112,6 +116,16 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
         {} if chosen.promises else _slots(walk, rows, parents),
         {name: source.back for name, source in sources.items()},
     )  # fmt: skip
+
+
+def _check_names(keys: Keys, schemas: Mapping[str, Any], unit: str | None, *, promises: bool) -> None:
+    if unit is not None and promises:
+        raise JobError(f"unit={unit!r}: with epsilon the unit is a row of the table that is below none; leave unit out")
+    for what, names in (("unit", {unit} - {None}), ("schemas", schemas)):
+        if odd := next((str(name) for name in names if name not in keys.tables), None):
+            raise JobError(f"{what}: {odd!r} is not a table; {nearest(odd, keys.tables)}")
+    if odd := next((name for name, schema in schemas.items() if not isinstance(schema, Schema)), None):
+        raise SchemaError(f"schemas: that of {odd!r} is a {type(schemas[odd]).__name__}; read_schema gives one")
 
 
 def _n_roots(walk: Walk, name: str, models: Mapping[str, Any]) -> int:
@@ -161,6 +175,11 @@ def _fitted(
     chosen = {name: compose(generator, schema) for name, schema in learned.items()}
     for name, each in chosen.items():
         kind = unwrapped(each).chosen(learned[name])
+        if learned[name].order is not None and not draws_in_order(generator, learned[name]):
+            raise JobError(
+                f"{name}: generator={kind.name!r} draws no rows that follow each other, as order="
+                f"{learned[name].order!r} asks; choose trees, arn, aim or mst, or leave order out"
+            )
         if walk.steps[name].inherited and not isinstance(kind, MarginalGenerator | AutoregressiveGenerator):
             raise JobError(
                 f"{name}: generator={kind.name!r} hardly finds rows that fit a parent's; choose one that draws rows "
@@ -216,5 +235,6 @@ def _unit_schema(walk: Walk, root: str) -> Schema:
     key = " + ".join(walk.keys.tables[root].primary)
     return Schema.model_validate({
         "status": "declared", "n_units": walk.schemas[root].n_units, "entity": f"{root}.{key}",
-        "max_rows_per_unit": 1, "columns": {f"{root}.{key}": content, "rows": {"kind": "boolean"}},
+        "max_rows_per_unit": max(each.max_rows_per_unit for each in walk.schemas.values()),
+        "columns": {f"{root}.{key}": content, "rows": {"kind": "boolean"}},
     })  # fmt: skip

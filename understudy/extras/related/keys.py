@@ -1,6 +1,7 @@
 """The keys of related tables: which columns name a row, and which name the row of another table."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import zip_longest
@@ -167,9 +168,10 @@ def followed(at: Positions, rows: Positions) -> Positions:
 
 
 def comparable(series: pd.Series) -> pd.Series:
-    """Cells of a key such that those of two tables that name the same are equal: whole numbers, or texts."""
+    """Cells of a key such that those of two tables that name the same are equal: whole numbers, or objects."""
     if pd.api.types.is_numeric_dtype(series.dtype):
-        return pd.Series(series.astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan))
+        with suppress(TypeError, ValueError, OverflowError):  # of numbers that are not whole, or too large
+            return series.reset_index(drop=True).astype("Int64")
     return series.astype(object).where(series.notna(), None).reset_index(drop=True)
 
 

@@ -314,7 +314,13 @@ class RelatedModel:
         folder = Path(path)
         if not (folder / DESCRIPTION).is_file():
             raise ModelError(f"a model of related tables is a folder with {DESCRIPTION}: {str(path)!r} is none")
-        content = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        try:
+            return cls._read(folder, json.loads((folder / DESCRIPTION).read_text(encoding="utf-8")))
+        except (KeyError, ValueError, TypeError, AttributeError, OSError):
+            raise ModelError(f"the model of related tables in {str(path)!r} is damaged; save it again") from None
+
+    @classmethod
+    def _read(cls, folder: Path, content: Any) -> Self:
         if content["format"] != 1:
             raise ModelError(f"this version loads format=1, not {content['format']!r}; upgrade understudy")
         statement = content["statement"]

@@ -39,9 +39,7 @@ def check_private(keys: Keys, keep: Collection[str], schemas: Mapping[str, Schem
         own, schema = keys.tables[name], schemas.get(name)
         if schema is None or schema.status != "declared":
             raise BudgetError(f"{name}: with epsilon each table needs a declared schema; give it in schemas")
-        for column in made_anew(keys, name):
-            if column in schema.columns and not schema.columns[column].is_identifier:
-                raise BudgetError(f"{name}: key column={column!r} is made anew; declare it of kind identifier")
+        _check_declared(keys, name, schema)
         if name == roots[0]:
             if not own.primary or schema.n_units is None:
                 raise BudgetError(
@@ -62,6 +60,15 @@ def check_private(keys: Keys, keep: Collection[str], schemas: Mapping[str, Schem
     return roots[0]
 
 
+def _check_declared(keys: Keys, name: str, schema: Schema) -> None:
+    for column in keys.tables[name].columns:
+        if column not in schema.columns or schema.columns[column].drop:
+            raise BudgetError(f"{name}: key column={column!r} is not in its schema; declare it, and leave drop out")
+    for column in made_anew(keys, name):
+        if not schema.columns[column].is_identifier:
+            raise BudgetError(f"{name}: key column={column!r} is made anew; declare it of kind identifier")
+
+
 def bounded(
     tables: Mapping[str, pd.DataFrame], keys: Keys, keep: Collection[str], root: str, ordered: Collection[str] = ()
 ) -> tuple[dict[str, pd.DataFrame], dict[str, dict[ForeignKey, Positions]]]:
@@ -69,7 +76,9 @@ def bounded(
 
     Which rows stay is a function of the rows of their own unit alone: whoever takes a unit away takes its rows away and
     changes none of the others. Rows with one key within a unit count once, the one with the least hash. A row below
-    none is left out. A row of another unit that a row names is as if it were not there.
+    none is left out. A row of another unit that a row names is as if it were not there. Of a key that two units hold,
+    the rows below belong to the one whose row has the least hash: that keys are unique is taken for a public fact.
+    `tables`: *Sensitive*. By their declared schemas, so that no cell decides how another one reads.
     """
     kept, parents, unit = dict[str, pd.DataFrame](), dict[str, dict[ForeignKey, Positions]](), dict[str, Positions]()
     for name in keys.order:

@@ -24,6 +24,7 @@ from understudy.extras.related.keys import ForeignKey, Keys, Positions, candidat
 LABELED = 100  # rows of a lookup table whose key is learned as a category; of a larger one, its columns are
 SAME = 0.99  # share of rows whose parent and whose first parent lie below one row further up, for this to be a rule
 MOST_MEASURED = 20_000  # rows that are looked at to choose a first parent
+FEWEST_UNITS = 400  # rows of a first parent that are units where none is named
 LABEL_MARK = " | "  # between the parts of a key of several columns, where it is a category
 
 
@@ -309,8 +310,10 @@ def _units(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined) -> 
     base: dict[str, Any] = {"status": "inferred"} if own is None else dict(own)
     is_history, root = own is not None and own.order is not None, next(reversed(above), None)
     unit = None
-    # Without a promise, and where no unit is named, it is the row of the first parent: what few hold is blurred.
-    table = root if walk.private else walk.unit or next(iter(above), None)
+    # Without a promise, and where no unit is named, it is the row of the first parent: what few hold is blurred. Where
+    # there are few of them, as of regions, nothing would be left.
+    many = (table for table in list(above)[:1] if len(walk.rows[table]) >= FEWEST_UNITS)
+    table = root if walk.private else walk.unit or next(many, None)
     table = next(iter(above)) if is_history else table if table in above else None
     if table is not None and joined.columns:
         at = above[table]
