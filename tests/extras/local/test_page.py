@@ -241,10 +241,9 @@ def test_reports_of_the_page_vary_as_is_stated_intervals_cover_and_nobody_counts
             assert sum(counts.n_each) == n_answers * N and len(set(counts.n_each)) > 1
             inside, errors = list[np.ndarray](), list[np.ndarray]()
             for number, true in enumerate(truths):
-                low, high = counts.intervals(number)
-                # A rare answer's interval is as wide as if it were estimated at zero.
-                inside.append(((low <= true) & (true <= high))[true > 0.02])
-                errors.append(((counts.shares(number) - true) / counts.deviations(number, true)) ** 2)
+                (low, high), (a, b, c) = counts.intervals(number), counts.variance(number)
+                inside.append((low <= true) & (true <= high))
+                errors.append((counts.shares(number) - true) ** 2 / (a + b * true + c * true * (1 - true)))
             covered.append(float(np.concatenate(inside).mean()))
             squares.append(float(np.concatenate(errors).mean()))
     for measured, expected in ((covered, 0.95), (squares, 1.0)):

@@ -113,6 +113,8 @@ def test_a_question_that_nobody_answered_says_nothing(survey: Survey, tmp_path: 
     assert [each.clique for each in counts.measurements()] == [
         question.columns for question, n in zip(survey.questions, counts.n_each, strict=True) if n
     ]
+    for number, n in enumerate(counts.n_each):
+        assert np.isnan([counts.shares(number), *counts.intervals(number)]).all() == (n == 0)
     assert len(Local.asking(survey).of_reports(counts).sample(9, seed=0)) == 9
 
 

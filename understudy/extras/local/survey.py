@@ -324,24 +324,32 @@ class ReportCounts:
         return cls(survey, tuple(supports), tuple(map(len, cells)), n)
 
     def shares(self, question: int) -> np.ndarray:
-        """The share of respondents with each answer, without bias: some may lie outside [0, 1]; shape (n_cells,)."""
-        n_reports, oracle = self.n_each[question], self.survey.questions[question].oracle
-        return oracle.counts(self.supports[question], n_reports) / max(n_reports, 1)
-
-    def deviations(self, question: int, shares: np.ndarray | None = None) -> np.ndarray:
-        """Standard deviation of each estimated share about that of all respondents, by the noise of the reports and by
-        who was asked; shape (n_cells,). `shares`: true ones; `None`: the estimated ones.
+        """The share of respondents with each answer, without bias: some may lie outside [0, 1]; shape (n_cells,). NaN
+        where nobody answered.
         """
-        n_reports = max(self.n_each[question], 1)
-        known = np.clip(self.shares(question) if shares is None else shares, 0.0, 1.0)
-        noise = self.survey.questions[question].oracle.variance(known, n_reports)
-        asked = known * (1 - known) / n_reports * max(self.n - n_reports, 0) / max(self.n - 1, 1)
-        return np.asarray(np.sqrt(noise + asked))
+        n_reports, oracle = self.n_each[question] or math.nan, self.survey.questions[question].oracle
+        return oracle.counts(self.supports[question], n_reports) / n_reports
+
+    def variance(self, question: int) -> tuple[float, float, float]:
+        """The variance of an estimated share about that of all respondents: (a, b, c) of a + b f + c f (1 - f), where f
+        is the true share. The noise of the reports gives a and b, and who was asked gives c.
+        """
+        n_reports, oracle = self.n_each[question] or math.nan, self.survey.questions[question].oracle
+        none, every = (float(oracle.variance(share, n_reports)) for share in (0.0, 1.0))
+        return none, every - none, max(self.n - n_reports, 0) / max(self.n - 1, 1) / n_reports
 
     def intervals(self, question: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of normal 95% intervals of the shares of all respondents; each of shape (n_cells,)."""
-        shares, width = self.shares(question), QUANTILE * self.deviations(question)
-        return shares - width, shares + width
+        """Ends of 95% intervals of the shares of all respondents, each of shape (n_cells,): the shares that a score test
+        with half a count of correction does not reject (Wilson 1927; Newcombe 1998). The variance is that at the share
+        tested, so that an answer that nobody gave has no narrow one. NaN where nobody answered.
+        """
+        (a, b, c), z, sides = self.variance(question), QUANTILE**2, np.array([[-1.0], [1.0]])
+        oracle, n_reports = self.survey.questions[question].oracle, self.n_each[question] or math.nan
+        shares = self.shares(question) + sides / (2 * n_reports * (oracle.p - oracle.q))
+        # (share - f)^2 = z (a + b f + c f (1 - f)) is quadratic in f, and has two roots, or none where no f is possible.
+        within = a + b * shares + c * shares * (1 - shares) + z * ((b + c) ** 2 / 4 + a * c)
+        low, high = (shares + z * (b + c) / 2 + sides * np.sqrt(z * np.maximum(within, 0.0))) / (1 + z * c)
+        return np.minimum(low, shares[0]), np.maximum(high, shares[1])
 
     def measurements(self) -> list[Measurement]:
         """Each question that somebody answered as counts of respondents.
@@ -353,7 +361,8 @@ class ReportCounts:
         for number, question in enumerate(self.survey.questions):
             if self.n_each[number] == 0:
                 continue
-            sigma = self.n * float(np.sqrt(np.mean(self.deviations(number) ** 2)))
+            low, high = self.intervals(number)
+            sigma = self.n * float(np.sqrt(np.mean((high - low) ** 2))) / (2 * QUANTILE)
             measured.append(Measurement(question.columns, self.n * self.shares(number).reshape(question.sizes), sigma))
         return measured
 
