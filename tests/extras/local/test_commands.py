@@ -98,7 +98,7 @@ def test_a_page_is_written_alone(survey: "Workspace") -> None:
     asked = ("randomize", "--schema", schema, "--epsilon", 1, "--page", page)
     assert survey.run(*asked, "--json").json["page"] == str(page)
     assert "Randomize my answers" in page.read_text()
-    for more in ((survey.folder / "answers.csv",), ("--out", survey.folder / "reports")):
+    for more in ((survey.folder / "answers.csv",), ("--out", survey.folder / "reports"), ("--clamp",)):
         ran = survey.run(*asked, *more)
         assert ran.exit_code == 2 and "name either" in ran.stderr
     schema.write_text(SCHEMA + '[columns.half]\nkind = "integer"\nbounds = [0, 30]\nmodeled = {expression = "age"}\n')

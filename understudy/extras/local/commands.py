@@ -97,7 +97,7 @@ def randomize(  # noqa: PLR0913 - options of the command line
     from understudy.extras.local.survey import write
 
     console, asked = console_of(ctx), _planned(schema, epsilon, pairs, answers, bins)
-    if page is not None and table is None and out is None:
+    if page is not None and table is None and out is None and not clamp:
         write_page(asked, page)
         what, path = "page", page
     elif page is None and table is not None and out is not None:
@@ -106,7 +106,9 @@ def randomize(  # noqa: PLR0913 - options of the command line
         console.warn(SEEN)
         what, path = "reports", out
     else:
-        raise JobError("a page takes --page alone, and reports of a table take the table and --out; name either")
+        raise JobError(
+            "a page takes --page alone, no --clamp, and reports of a table take the table and --out; name either"
+        )
     statement = _say_guarantee(console, asked)
     console.say(f"{what.capitalize()}: {path}")
     console.result({what: str(path), "statement": statement})
