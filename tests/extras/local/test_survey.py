@@ -130,10 +130,8 @@ def test_intervals_cover_where_few_answer_or_few_give_an_answer(epsilon: float, 
     for n_true in {round(share * n) for share in (0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.3, 0.5, 0.9, 1.0)}:
         chances, asked = np.zeros(n_answered + 1), np.arange(min(n_answered, n_true) + 1)
         for each, chance in zip(asked, stats.hypergeom.pmf(asked, n, n_true, n_answered), strict=True):
-            supported = (
-                stats.binom.pmf(supports[: m + 1], m, p) for m, p in ((each, oracle.p), (n_answered - each, oracle.q))
-            )
-            chances += chance * np.convolve(*supported)
+            true, chosen = stats.binom(each, oracle.p), stats.binom(n_answered - each, oracle.q)
+            chances += chance * np.convolve(true.pmf(asked[: each + 1]), chosen.pmf(supports[: n_answered - each + 1]))
         assert chances[(low <= n_true / n) & (n_true / n <= high)].sum() > 0.93
 
 
