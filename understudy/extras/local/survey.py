@@ -366,8 +366,8 @@ class ReportCounts:
         for number, question in enumerate(self.survey.questions):
             if self.n_each[number] == 0:
                 continue
-            low, high = self.intervals(number)
-            sigma = self.n * float(np.sqrt(np.mean((high - low) ** 2))) / (2 * QUANTILE)
+            (a, b, c), known = self.variance(number), np.clip(self.shares(number), 0.0, 1.0)
+            sigma = self.n * float(np.sqrt(np.mean(a + b * known + c * known * (1 - known))))
             measured.append(Measurement(question.columns, self.n * self.shares(number).reshape(question.sizes), sigma))
         return measured
 
