@@ -126,9 +126,10 @@ def simulated(n: int, epsilon: float, repeats: int) -> dict[str, Any]:
         known = _asked(survey, codes, n)
         squares, inside = [], []
         for position, true in enumerate(truths):
-            low, high = known.intervals(position)
+            (low, high), (a, b, c) = known.intervals(position), known.variance(position)
             present = true > 0
-            squares.append((((known.shares(position) - true) / known.deviations(position, true)) ** 2)[present])
+            variance = a + b * true + c * true * (1 - true)
+            squares.append(((known.shares(position) - true) ** 2 / variance)[present])
             inside.append(((low <= true) & (true <= high))[present])
         ratios.append(float(np.concatenate(squares).mean()))
         covered.append(float(np.concatenate(inside).mean()))

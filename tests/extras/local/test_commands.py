@@ -80,12 +80,25 @@ def test_reports_that_count_nothing_are_told_by_reason_and_never_shown(survey: "
     assert not (survey.folder / "other").exists()
 
 
+def test_a_question_that_nobody_answered_has_no_share(survey: "Workspace") -> None:
+    asked = ("--epsilon", 20, "--answers", 1, "--pairs", "none")
+    assert randomized(survey, *asked).exit_code == 0
+    path = survey.folder / "reports" / "reports.jsonl"
+    path.write_text(next(line for line in path.read_text().splitlines() if '{"0"' in line))
+    age, job = collected(survey, *asked, "--json").json["columns"]
+    assert (age["n_reports"], job["n_reports"]) == (1, 0)
+    assert all(row["low"] <= row["share"] <= row["high"] for row in age["shares"])
+    assert {row[key] for row in job["shares"] for key in ("share", "low", "high")} == {None}
+    ran = collected(survey, *asked, "--out", survey.folder / "again")
+    assert "Questions that nobody answered: 1 of 2." in " ".join(ran.stdout.split())
+
+
 def test_a_page_is_written_alone(survey: "Workspace") -> None:
     schema, page = survey.folder / "survey.toml", survey.folder / "survey.html"
     asked = ("randomize", "--schema", schema, "--epsilon", 1, "--page", page)
     assert survey.run(*asked, "--json").json["page"] == str(page)
     assert "Randomize my answers" in page.read_text()
-    for more in ((survey.folder / "answers.csv",), ("--out", survey.folder / "reports")):
+    for more in ((survey.folder / "answers.csv",), ("--out", survey.folder / "reports"), ("--clamp",)):
         ran = survey.run(*asked, *more)
         assert ran.exit_code == 2 and "name either" in ran.stderr
     schema.write_text(SCHEMA + '[columns.half]\nkind = "integer"\nbounds = [0, 30]\nmodeled = {expression = "age"}\n')

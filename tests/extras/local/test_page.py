@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from reports.html import inlined
+from synth.errors import SchemaError
 from synth.schema import build_schema
 from tests.extras.local.test_oracles import SMALL, Scripted, report_chances, scripts
 from tests.extras.local.test_survey import people, schema_of
@@ -241,10 +242,9 @@ def test_reports_of_the_page_vary_as_is_stated_intervals_cover_and_nobody_counts
             assert sum(counts.n_each) == n_answers * N and len(set(counts.n_each)) > 1
             inside, errors = list[np.ndarray](), list[np.ndarray]()
             for number, true in enumerate(truths):
-                low, high = counts.intervals(number)
-                # A rare answer's interval is as wide as if it were estimated at zero.
-                inside.append(((low <= true) & (true <= high))[true > 0.02])
-                errors.append(((counts.shares(number) - true) / counts.deviations(number, true)) ** 2)
+                (low, high), (a, b, c) = counts.intervals(number), counts.variance(number)
+                inside.append((low <= true) & (true <= high))
+                errors.append((counts.shares(number) - true) ** 2 / (a + b * true + c * true * (1 - true)))
             covered.append(float(np.concatenate(inside).mean()))
             squares.append(float(np.concatenate(errors).mean()))
     for measured, expected in ((covered, 0.95), (squares, 1.0)):
@@ -289,3 +289,36 @@ def test_a_report_is_made_once_and_is_all_that_is_left(browser: Any, survey: Sur
             page.get_by_text("Save as a file").click()
         assert Path(saved.value.path()).read_text() == first
         assert (visit.told, len(visit.asked)) == ([], 1)
+
+
+def asking(categories: list[str], epsilon: float, name: str = "job") -> Survey:
+    columns = {name: {"kind": "categorical", "categories": categories}, "sex": {"kind": "boolean"}}
+    return Survey.of(build_schema({"status": "declared", "n_units": 900, "columns": columns}), epsilon, pairs="none")
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [["no answer", "b"], ["another  answer", "b"], ["a" * 300 + "1", "a" * 300 + "2"], ["a\u202e", "a\u202d"]],
+)
+def test_answers_that_nobody_can_tell_apart_are_refused(answers: list[str], tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="columns=job have two answers"):
+        write_page(asking(answers, 1.0), tmp_path / "survey.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_odds_are_rounded_down_and_no_probability_to_certainty(tmp_path: Path) -> None:
+    question = "Do you really " * 20 + "work?"
+    for epsilon, told in ((1.5, "at most 4.49 times"), (20.0, "more than 99.9%, each other with less than 0.1%")):
+        text = asked(tmp_path, asking(["a", "b"], epsilon, question)).read_text(encoding="utf-8")
+        assert told in text and "100%" not in text.partition("<main")[2] and text.count(question) >= 2
+
+
+def test_an_old_browser_is_told_why_there_is_nothing_to_fill_in(
+    browser: Any, survey: Survey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Path(pages.__file__).with_suffix(".js").read_text(encoding="utf-8")
+    (tmp_path / "page.js").write_text(f"globalThis.BigUint64Array = undefined;\n{script}", encoding="utf-8")
+    for shown in (False, True):
+        with visiting(browser, asked(tmp_path, survey)) as visit:
+            assert (visit.page.is_visible("#unable"), visit.page.is_visible("#form")) == (shown, not shown)
+        monkeypatch.setattr(pages, "inlined", lambda _: inlined(str(tmp_path / "page.js")))

@@ -76,6 +76,8 @@ def test_reports_in_any_order_doubled_late_and_in_any_files_count_once(survey: S
     folder = tmp_path / "folder" / "late"
     folder.mkdir(parents=True)
     (folder / ".hidden").write_text("no report")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "late").write_text("no report")
     (folder / "one.json").write_text("\ufeff" + json.dumps(reports[0], indent=4))
     doubled = [*reports[1:], *reports[:9]]
     write_lines(folder.parent / "rest.txt", [doubled[i] for i in rng.permutation(len(doubled))])
@@ -113,6 +115,8 @@ def test_a_question_that_nobody_answered_says_nothing(survey: Survey, tmp_path: 
     assert [each.clique for each in counts.measurements()] == [
         question.columns for question, n in zip(survey.questions, counts.n_each, strict=True) if n
     ]
+    for number, n in enumerate(counts.n_each):
+        assert np.isnan([counts.shares(number), *counts.intervals(number)]).all() == (n == 0)
     assert len(Local.asking(survey).of_reports(counts).sample(9, seed=0)) == 9
 
 
@@ -172,5 +176,8 @@ def test_reports_of_another_survey_are_refused_where_none_is_left(
     for path, why in ((tmp_path, "nothing is there"), (tmp_path / "absent", "cannot be read")):
         with pytest.raises(TableError, match=why):
             collect(path, survey)
+    edges = ([0, 500_000.1, 1e6], [0, 500_000.4, 1e6])  # of the same labels
+    columns = [{"x": {"kind": "real", "bounds": [0, 1e6], "bins": bins}} for bins in edges]
+    assert len({Survey.of(schema_of(N, columns=each), 2.0, pairs="none").digest for each in columns}) == 2
     # The expected number of respondents and the name of the table say nothing of what a report means.
     assert Survey.of(schema_of(2 * N, dataset="again"), 2.0, pairs="all", n_answers=2).digest == survey.digest

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from synth.errors import BudgetError, SchemaError
 from synth.schema import Schema, build_schema
@@ -102,23 +103,36 @@ def test_intervals_cover_the_shares_of_all_respondents_and_estimates_vary_as_is_
     frame, repeats = people(3_000), 150
     survey = Survey.of(schema_of(3_000), epsilon, pairs=pairs, n_answers=n_answers)
     codes = survey.codes(frame)
-    covered, total, squares, n_cells = 0, 0, 0.0, 0
+    covered, total, squares = 0, 0, 0.0
     truths = []
     for question in survey.questions:
         truths.append(np.bincount(question.cells(codes), minlength=question.oracle.n_cells) / len(frame))
     for _ in range(repeats):
         known = ReportCounts.of(frame, survey)
         for number, true in enumerate(truths):
-            low, high = known.intervals(number)
-            common = true > 0.02  # a rare answer's interval is as wide as if it were estimated at zero
-            covered += int(((low <= true) & (true <= high))[common].sum())
-            total += int(common.sum())
-            squares += float((((known.shares(number) - true) / known.deviations(number, true)) ** 2).sum())
-            n_cells += len(true)
+            (low, high), (a, b, c) = known.intervals(number), known.variance(number)
+            covered += int(((low <= true) & (true <= high)).sum())
+            total += len(true)
+            squares += float(((known.shares(number) - true) ** 2 / (a + b * true + c * true * (1 - true))).sum())
     # Cells of one question depend on each other, so that a repeat counts as a question's worth of trials at least.
     trials = repeats * len(survey.questions)
     assert abs(covered / total - 0.95) < 4.5 * math.sqrt(0.95 * 0.05 / trials)
-    assert abs(squares / n_cells - 1) < 4.5 * math.sqrt(2 / trials)
+    assert abs(squares / total - 1) < 4.5 * math.sqrt(2 / trials)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0, 20.0])
+@pytest.mark.parametrize(("n", "n_answered"), [(1, 1), (3, 1), (30, 10), (100, 33), (100, 100), (1_000, 333)])
+def test_intervals_cover_where_few_answer_or_few_give_an_answer(epsilon: float, n: int, n_answered: int) -> None:
+    """By the exact probability of every number of reports that support an answer."""
+    survey = Survey.of(schema_of(), epsilon, pairs="none", n_answers=1)
+    oracle, supports = survey.questions[0].oracle, np.arange(n_answered + 1)
+    low, high = ReportCounts(survey, (supports,), (n_answered,), n).intervals(0)
+    for n_true in {round(share * n) for share in (0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.3, 0.5, 0.9, 1.0)}:
+        chances, asked = np.zeros(n_answered + 1), np.arange(min(n_answered, n_true) + 1)
+        for each, chance in zip(asked, stats.hypergeom.pmf(asked, n, n_true, n_answered), strict=True):
+            true, chosen = stats.binom(each, oracle.p), stats.binom(n_answered - each, oracle.q)
+            chances += chance * np.convolve(true.pmf(asked[: each + 1]), chosen.pmf(supports[: n_answered - each + 1]))
+        assert chances[(low <= n_true / n) & (n_true / n <= high)].sum() > 0.93
 
 
 MEASURED: dict[str, Any] = {"columns": {**COLUMNS, "age": {"kind": "integer", "measure": True}}}

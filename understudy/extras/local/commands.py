@@ -97,7 +97,7 @@ def randomize(  # noqa: PLR0913 - options of the command line
     from understudy.extras.local.survey import write
 
     console, asked = console_of(ctx), _planned(schema, epsilon, pairs, answers, bins)
-    if page is not None and table is None and out is None:
+    if page is not None and table is None and out is None and not clamp:
         write_page(asked, page)
         what, path = "page", page
     elif page is None and table is not None and out is not None:
@@ -106,7 +106,9 @@ def randomize(  # noqa: PLR0913 - options of the command line
         console.warn(SEEN)
         what, path = "reports", out
     else:
-        raise JobError("a page takes --page alone, and reports of a table take the table and --out; name either")
+        raise JobError(
+            "a page takes --page alone, no --clamp, and reports of a table take the table and --out; name either"
+        )
     statement = _say_guarantee(console, asked)
     console.say(f"{what.capitalize()}: {path}")
     console.result({what: str(path), "statement": statement})
@@ -128,13 +130,16 @@ def _collect(reports: Path, asked: "Survey", out: Path, console: "Console") -> i
         Local.asking(asked).of_reports(counts, progress=progress).save(out)
     for number, (name, *others) in enumerate(question.columns for question in asked.questions):
         if not others:
+            n_reports, ends = counts.n_each[number], ("share", "low", "high")
             numbers = np.column_stack([counts.shares(number), *counts.intervals(number)]).tolist()
-            rows = [dict(zip(("share", "low", "high"), row, strict=True)) for row in numbers]
+            rows = [dict(zip(ends, row if n_reports else [None] * 3, strict=True)) for row in numbers]
             shares = [{"answer": name} | row for name, row in zip(asked.discretizer.labels(name), rows, strict=True)]
-            columns.append({"column": name, "n_reports": counts.n_each[number], "shares": shares})
+            columns.append({"column": name, "n_reports": n_reports, "shares": shares})
     statement = _say_guarantee(console, asked)
     told = ", ".join(f"{n:,} {reason}" for reason, n in left_out.items()) or "none"
     console.say(f"Respondents: {counts.n:,}. Reports left out: {told}.")
+    if silent := counts.n_each.count(0):
+        console.say(f"Questions that nobody answered: {silent:,} of {len(asked.questions):,}.")
     console.say(f"Model: {out}")
     console.result({
         "model": str(out), "n_respondents": counts.n, "left_out": dict(left_out), "statement": statement,

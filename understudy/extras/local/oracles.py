@@ -54,7 +54,7 @@ class _Oracle:
         step = max(CHUNK // self.n_words, 1)
         return (cells[start : start + step] for start in range(0, len(cells), step))
 
-    def counts(self: Any, support: np.ndarray, n: int) -> np.ndarray:
+    def counts(self: Any, support: np.ndarray, n: float) -> np.ndarray:
         """The number of respondents with each answer, without bias: some may be below zero. Equation 1."""
         return np.asarray((support - n * self.q) / (self.p - self.q))
 

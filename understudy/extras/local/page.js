@@ -79,4 +79,6 @@ document.getElementById("copy").addEventListener("click", async () => {
   }
 });
 
+words(BigUint64Array, 1); // An old browser ends here.
+document.getElementById("unable").hidden = true;
 form.hidden = false;

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluate.text import LONGEST, plain
 from reports.html import environment, inlined, page_style
 from synth.domain import Attribute
 from synth.errors import SchemaError
@@ -29,6 +30,11 @@ def write_page(survey: Survey, path: Path) -> None:
             "modeled out of the schema"
         )
     here, fields = Path(__file__).parent, [_field(each) for each in survey.discretizer.attributes]
+    if alike := [field["name"] for field in fields if _look_alike(["no answer", *field.get("options", ())])]:
+        raise SchemaError(
+            f"columns={', '.join(alike)} have two answers that look the same on a page, where 'no answer' and 'another "
+            f"answer' are answers, too; declare ones that differ in their first {LONGEST - 1} characters"
+        )
     columns = survey.discretizer.columns
     questions = [
         {"columns": [columns.index(name) for name in question.columns], "sizes": question.sizes,
@@ -44,6 +50,11 @@ def write_page(survey: Survey, path: Path) -> None:
     )  # fmt: skip
     with whole_file(path) as beside:
         beside.write_text(page, encoding="utf-8", newline="\n")
+
+
+def _look_alike(options: list[str]) -> bool:
+    """True if a browser shows two of them as the same: spaces side by side are one."""
+    return len({" ".join(plain(option).split()) for option in options}) < len(options)
 
 
 def _rule(oracle: Oracle) -> dict[str, Any]:

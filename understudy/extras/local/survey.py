@@ -60,6 +60,7 @@ QUANTILE = float(special.ndtri(0.975))
 _SHARES = np.linspace(0.0, 1.0, 101)  # among which the one with the widest interval is looked for
 N_DIGITS = 32  # of the name of a survey, and of that of a respondent: 128 bits in hexadecimal
 _TOKEN = re.compile(f"[0-9a-f]{{{N_DIGITS}}}", re.ASCII)
+_DECLARED = {"bounds", "bins", "decimals", "steps", "step_shares", "scale", "spikes", "modeled"}  # give edges
 NO_REPORT, OTHER_SURVEY = "that are no report", "of another survey, or of another version"
 NO_SUCH_ANSWER = "with answers that the survey does not have"
 AGAIN, CONTRADICTION = "sent again", "of respondents whose reports contradict each other"
@@ -171,8 +172,8 @@ class Survey:
 
     @cached_property
     def header(self) -> dict[str, Any]:
-        """All that says what a report means, as plain JSON; public. Answers are named by labels, not by edges, whose
-        last digits may differ between machines.
+        """All that says what a report means, as plain JSON; public. Answers are named by labels, which are rounded, and
+        by what is declared, not by edges, whose last digits may differ between machines.
         """
         columns = [
             {"name": each.name, "kind": each.column.kind, "zone": each.column.zone, "answers": each.labels()}
@@ -183,8 +184,12 @@ class Survey:
              "q": question.oracle.q}
             for question in self.questions
         ]  # fmt: skip
-        return {"format": 2, "epsilon": self.epsilon, "delta": 0.0, "answers_each": self.n_answers,
-                "questions": questions, "columns": columns}  # fmt: skip
+        declared = {
+            name: self.schema.columns[name].model_dump(mode="json", include=_DECLARED, exclude_defaults=True)
+            for name in self.schema.learned
+        }
+        return {"format": 3, "epsilon": self.epsilon, "delta": 0.0, "answers_each": self.n_answers,
+                "questions": questions, "columns": columns, "declared": declared}  # fmt: skip
 
     @cached_property
     def digest(self) -> str:
@@ -324,24 +329,32 @@ class ReportCounts:
         return cls(survey, tuple(supports), tuple(map(len, cells)), n)
 
     def shares(self, question: int) -> np.ndarray:
-        """The share of respondents with each answer, without bias: some may lie outside [0, 1]; shape (n_cells,)."""
-        n_reports, oracle = self.n_each[question], self.survey.questions[question].oracle
-        return oracle.counts(self.supports[question], n_reports) / max(n_reports, 1)
-
-    def deviations(self, question: int, shares: np.ndarray | None = None) -> np.ndarray:
-        """Standard deviation of each estimated share about that of all respondents, by the noise of the reports and by
-        who was asked; shape (n_cells,). `shares`: true ones; `None`: the estimated ones.
+        """The share of respondents with each answer, without bias: some may lie outside [0, 1]; shape (n_cells,). NaN
+        where nobody answered.
         """
-        n_reports = max(self.n_each[question], 1)
-        known = np.clip(self.shares(question) if shares is None else shares, 0.0, 1.0)
-        noise = self.survey.questions[question].oracle.variance(known, n_reports)
-        asked = known * (1 - known) / n_reports * max(self.n - n_reports, 0) / max(self.n - 1, 1)
-        return np.asarray(np.sqrt(noise + asked))
+        n_reports, oracle = self.n_each[question] or math.nan, self.survey.questions[question].oracle
+        return oracle.counts(self.supports[question], n_reports) / n_reports
+
+    def variance(self, question: int) -> tuple[float, float, float]:
+        """The variance of an estimated share about that of all respondents: (a, b, c) of a + b f + c f (1 - f), where f
+        is the true share. The noise of the reports gives a and b, and who was asked gives c.
+        """
+        n_reports, oracle = self.n_each[question] or math.nan, self.survey.questions[question].oracle
+        none, every = (float(oracle.variance(share, n_reports)) for share in (0.0, 1.0))
+        return none, every - none, max(self.n - n_reports, 0) / max(self.n - 1, 1) / n_reports
 
     def intervals(self, question: int) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of normal 95% intervals of the shares of all respondents; each of shape (n_cells,)."""
-        shares, width = self.shares(question), QUANTILE * self.deviations(question)
-        return shares - width, shares + width
+        """Ends of 95% intervals of the shares of all respondents, each of shape (n_cells,): the shares that a score
+        test with half a count of correction does not reject (Wilson 1927; Newcombe 1998). The variance is that at the
+        share tested, so that an answer that nobody gave has no narrow one. NaN where nobody answered.
+        """
+        (a, b, c), z, sides = self.variance(question), QUANTILE**2, np.array([[-1.0], [1.0]])
+        oracle, n_reports = self.survey.questions[question].oracle, self.n_each[question] or math.nan
+        shares = self.shares(question) + sides / (2 * n_reports * (oracle.p - oracle.q))
+        # (share - f)^2 = z (a + b f + c f (1 - f)) is quadratic in f: two roots, or none where the share is below 0.
+        within = a + b * shares + c * shares * (1 - shares) + z * ((b + c) ** 2 / 4 + a * c)
+        low, high = (shares + z * (b + c) / 2 + sides * np.sqrt(z * np.maximum(within, 0.0))) / (1 + z * c)
+        return np.minimum(low, shares[0]), np.maximum(high, shares[1])
 
     def measurements(self) -> list[Measurement]:
         """Each question that somebody answered as counts of respondents.
@@ -353,7 +366,8 @@ class ReportCounts:
         for number, question in enumerate(self.survey.questions):
             if self.n_each[number] == 0:
                 continue
-            sigma = self.n * float(np.sqrt(np.mean(self.deviations(number) ** 2)))
+            (a, b, c), known = self.variance(number), np.clip(self.shares(number), 0.0, 1.0)
+            sigma = self.n * float(np.sqrt(np.mean(a + b * known + c * known * (1 - known))))
             measured.append(Measurement(question.columns, self.n * self.shares(number).reshape(question.sizes), sigma))
         return measured
 
@@ -411,8 +425,8 @@ def collect(path: Path, survey: Survey) -> tuple[ReportCounts, Counter[str]]:
 def _contents(path: Path, longest: int) -> Iterator[Any]:
     """What stands in a file, or in those of a folder: one JSON text each, or one a line; `None` for what is none."""
     try:
-        inside = (file for file in sorted(path.rglob("*")) if file.is_file() and not file.name.startswith("."))
-        for file in inside if path.is_dir() else [path]:
+        inside = ((f"/{file.relative_to(path).as_posix()}", file) for file in sorted(path.rglob("*")) if file.is_file())
+        for file in [file for name, file in inside if "/." not in name] if path.is_dir() else [path]:
             with file.open("rb") as lines:
                 whole = _parsed(lines.read(longest))
                 if whole is not None and not lines.read(1):
