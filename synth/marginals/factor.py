@@ -72,6 +72,7 @@ def broadcast_shape(attributes: Clique, shape: tuple[int, ...], onto: Clique) ->
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 """Mean absolute value of a normal variable, in standard deviations."""
+EXACT_SIGMA = 0.5  # standard deviation, in rows, that counts without noise are taken to have
 
 
 @dataclass(frozen=True, eq=False)

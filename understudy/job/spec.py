@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -36,6 +36,7 @@ from understudy.job import MAX_SEED
 if TYPE_CHECKING:
     from synth.dp.schedule import Schedule
 
+Kind = TypeVar("Kind", bound=BaseModel)
 NONE = "none"
 """The text for a fit without epsilon in a list of epsilons."""
 TABLES = ("workload", "text")
@@ -402,10 +403,15 @@ def build_job(content: dict[str, Any]) -> Job:
             f"the job cannot be used: 'table.schema' is missing; write one with `understudy schema infer "
             f"{table['path']} --out schema.toml` and name it, or start with `understudy try {table['path']}`"
         )
+    return checked_job(Job, content)
+
+
+def checked_job(kind: type[Kind], content: Any, what: str = "job") -> Kind:
+    """A job of the kind, or the first thing that is wrong with it."""
     try:
-        return Job.model_validate(content)
+        return kind.model_validate(content)
     except ValidationError as error:
-        raise JobError(f"the job cannot be used: {sentence(error, Job)}") from None
+        raise JobError(f"the {what} cannot be used: {sentence(error, kind)}") from None
 
 
 def job_json() -> dict[str, Any]:

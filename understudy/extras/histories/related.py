@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pandas as pd
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from evaluate.provenance import ComposedClaim
 from evaluate.result_io import evaluation_from
@@ -36,7 +36,7 @@ from synth.schema import Schema
 from synth.schema_file import schema_of, to_toml
 from synth.table import read_table, write_table
 from synth.table.conforming import Outside, clamp
-from synth.validation import Frozen, GivenFile, parse_toml, read_given, refuse, sentence
+from synth.validation import Frozen, GivenFile, parse_toml, read_given, refuse
 from understudy import provenance
 from understudy.bundle.evidence import EVALUATION
 from understudy.console import DONE, FAILED, VERDICTS
@@ -44,7 +44,7 @@ from understudy.data import RealTable, clamped, find_table
 from understudy.extras.histories.relation import ROLES, Relation, Role
 from understudy.extras.histories.wrapper import reason_against
 from understudy.job.load import Inputs, JobKind, generator_of, read_terms
-from understudy.job.spec import Job, JobTerms, PlannedCandidate, composed
+from understudy.job.spec import Job, JobTerms, PlannedCandidate, checked_job, composed
 from understudy.run import candidates, stages
 from understudy.run.plan import Plan, check_left, plan_of
 from understudy.run.run import RunOutcome
@@ -115,10 +115,7 @@ class RelatedInputs:
 def read_related(job_path: Path) -> RelatedInputs:
     """A job of two related tables with its files, or the first thing that is wrong with them. No row is read."""
     files, home = {"job": read_given(job_path, "job", JobError)}, job_path.parent
-    try:
-        job = RelatedJob.model_validate(parse_toml(files["job"], "job", JobError))
-    except ValidationError as error:
-        raise JobError(f"the job cannot be used: {sentence(error, RelatedJob)}") from None
+    job = checked_job(RelatedJob, parse_toml(files["job"], "job", JobError))
     policy, waivers = read_terms(job, home, files)
     own = [
         schema_of(read_given(home / getattr(job.tables, role).schema_path, f"schema of the {role}", SchemaError))

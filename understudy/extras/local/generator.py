@@ -24,13 +24,12 @@ from synth.generators.fitting.private_fit import as_it_is
 from synth.generators.models.constraints import affordable, structural_zeros
 from synth.generators.models.fitted import MarginalModel
 from synth.marginals import Clique, MarkovRandomField, Measurement, estimate
-from synth.marginals.factor import CELLS_A_MB, MEAN_ABSOLUTE
+from synth.marginals.factor import CELLS_A_MB, EXACT_SIGMA, MEAN_ABSOLUTE
 from synth.marginals.junction_tree import pieces
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from understudy.extras.local.survey import ReportCounts, Survey, public_bins, questions_of, require_askable
 
-EXACT_SIGMA = 0.5  # standard deviation, in rows, that counts without noise are taken to have
 BLURRED = 0.1  # Half a 95% interval of a share beyond this is called wide
 Pair = Annotated[tuple[str, str], Field(description="Two columns.")]
 

@@ -15,20 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from synth.errors import JobError, SchemaError
 from synth.output import whole_folder
 from synth.schema import Schema
 from synth.schema_file import schema_of
 from synth.table import write_table
-from synth.validation import Frozen, GivenFile, parse_toml, read_given, sentence
+from synth.validation import Frozen, GivenFile, parse_toml, read_given
 from understudy import provenance
 from understudy.bundle.manifest import About, Rules, seal
 from understudy.extras.marginals.model import Publisher, from_marginals
 from understudy.extras.marginals.tables import PublishedTable
 from understudy.job import MAX_SEED
 from understudy.job.load import JobKind
+from understudy.job.spec import checked_job
 
 if TYPE_CHECKING:
     from understudy.bundle.signing import Signer
@@ -67,10 +68,7 @@ class MarginalsInputs:
 def read_inputs(path: Path) -> MarginalsInputs:
     """A job with its schema, or the first thing that is wrong with them; relative paths start from the job file."""
     files = {"job": read_given(path, "job", JobError)}
-    try:
-        job = MarginalsJob.model_validate(parse_toml(files["job"], "job", JobError))
-    except ValidationError as error:
-        raise JobError(f"the job cannot be used: {sentence(error, MarginalsJob)}") from None
+    job = checked_job(MarginalsJob, parse_toml(files["job"], "job", JobError))
     files["schema"] = read_given(path.parent / job.marginals.schema_path, "schema", SchemaError)
     tables = dict(job.marginals.tables)
     for name, table in tables.items():

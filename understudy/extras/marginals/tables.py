@@ -22,12 +22,12 @@ from synth.domain.counts import MARK
 from synth.domain.discretizer import MISSING, OTHER, Attribute, regroup
 from synth.errors import JobError, TableError
 from synth.marginals import Factor, Measurement
+from synth.marginals.factor import EXACT_SIGMA
 from synth.schema import Schema, build_schema
 from synth.table import conform, read_table
 from synth.validation import Frozen, refuse
 
 Mechanism = Literal["gaussian", "discrete gaussian", "laplace", "geometric", "none"]
-EXACT_SIGMA = 0.5  # standard deviation, in rows, that counts without noise are taken to have
 MOST_CELLS = 1_000_000  # of one table
 LARGE = 4.0  # scale from which discrete noise is as the continuous one
 Array = NDArray[np.float64]

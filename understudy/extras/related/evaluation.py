@@ -5,6 +5,7 @@ of one table. A fresh real sample of units says what distance chance comes to.
 """
 
 import hashlib
+import math
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from understudy.extras.related.keys import (
     Positions,
     candidates,
     comparable,
+    followed,
     hidden_columns,
     positions,
     repeats,
@@ -79,17 +81,15 @@ class RelatedEvaluation:
             f"{each.shuffled:.4f}, ratio {each.ratio:.2f}"
             for each in self.compared
         ]
-        return "\n".join(
-            [
-                *lines,
-                *(f"{name}: {value:.3f} ({low:.3f} to {high:.3f})" for name, (value, low, high) in self.attack.items()),
-            ]
-        )
+        lines += [f"{name}: {value:.3f} ({low:.3f} to {high:.3f})" for name, (value, low, high) in self.attack.items()]
+        return "\n".join(lines)
 
     def ratio(self, what: str) -> float:
-        """The mean distance over that of a fresh real sample, over all tables by their numbers of pairs."""
-        of = [each for each in self.compared if each.what == what]
-        return sum(e.synthetic * e.n for e in of) / max(sum(e.fresh * e.n for e in of), 1e-9)
+        """The mean distance over that of a fresh real sample, over all tables by numbers of pairs; NaN of none."""
+        alike = [each for each in self.compared if each.what == what]
+        if not alike:
+            return math.nan
+        return sum(e.synthetic * e.n for e in alike) / max(sum(e.fresh * e.n for e in alike), 1e-9)
 
 
 def valid_keys(tables: Mapping[str, pd.DataFrame], keys: Keys) -> dict[str, float]:
@@ -125,13 +125,10 @@ def joined(
 
     def add(at: Positions, child: str, prefix: str, level: str) -> None:
         for key in keys.tables[child].foreign:
-            rows = np.append(
-                positions(tables[child], key.columns, tables[key.table], keys.tables[key.table].primary), -1
-            )[at]
-            start = f"{prefix}{key.table}."
-            start = (
-                f"{prefix}{'+'.join(key.columns)}->{key.table}." if any(c.startswith(start) for c in columns) else start
-            )
+            of_child = positions(tables[child], key.columns, tables[key.table], keys.tables[key.table].primary)
+            rows, start = followed(at, of_child), f"{prefix}{key.table}."
+            if any(each.startswith(start) for each in columns):
+                start = f"{prefix}{'+'.join(key.columns)}->{key.table}."
             for column in _plain(tables[key.table], keys, key.table):
                 target = f"{start}{column}"
                 cells = tables[key.table][column].reset_index(drop=True)
@@ -145,7 +142,7 @@ def joined(
     at, table, units = every, name, every + starts[name]
     for child, key in way_up(keys, name, unit, keep):
         rows = positions(tables[child], key.columns, tables[key.table], keys.tables[key.table].primary)
-        at, table = np.append(rows, -1)[at], key.table
+        at, table = followed(at, rows), key.table
         units = np.where(at >= 0, at + starts[table], units)
     columns[UNIT] = pd.Series(units)
     return pd.DataFrame(columns), roles
@@ -196,7 +193,7 @@ def split_related(
         at, way = np.arange(len(frames[name])), way_up(keys, name, table, keep)
         for child, key in way:
             rows = positions(frames[child], key.columns, frames[key.table], keys.tables[key.table].primary)
-            at = np.append(rows, -1)[at]
+            at = followed(at, rows)
         if name != table and not way:
             sides[0][name] = sides[1][name] = source.back(frames[name])
             continue
@@ -206,7 +203,8 @@ def split_related(
 
 
 def _plain(frame: pd.DataFrame, keys: Keys, name: str) -> list[str]:
-    return [c for c in map(str, frame) if c not in hidden_columns(keys, name)]
+    hidden = hidden_columns(keys, name)
+    return [c for c in map(str, frame) if c not in hidden]
 
 
 def sides_of(

@@ -56,7 +56,8 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
         keys: by table the name of its primary key, or a dict with `primary`, `foreign` (the parent's name by column)
             and, for a fit with epsilon, `most` rows of one parent; or what `us.infer_keys` gives. `None`: they are
             inferred and shown, which a fit with epsilon does not do.
-        generator: of all tables; left out: `auto`.
+        generator: of all tables, one that draws rows given others (trees, arn, aim, mst, latent_class, independent);
+            left out: `auto`.
         schemas: by table, declared where `epsilon` is set, else inferred where there is none.
         keep: lookup tables that are public, and taken over as they are.
         orphans: rows whose foreign key names no row: "refuse" the tables, "drop" such rows and all below them, or
@@ -194,9 +195,7 @@ def _fitted(
         def tell(label: str, share: float | None, at: int = at, name: str = name) -> None:
             progress(f"{name}: {label}", (at + (share or 0.0)) / len(learned))
 
-        options: dict[str, Any] = {"budget": budgets[name]} if name in budgets else {}
-        if isinstance(chosen[name], AutoregressiveGenerator):
-            options["known"] = walk.steps[name].inherited
+        options = {"known": walk.steps[name].inherited, "budget": budgets.get(name)}
         for sentence in cautions(chosen[name], schema):
             warnings.warn(f"{name}: {sentence}", stacklevel=3)
         models[name] = fit_model(chosen[name], walk.rows[name], schema, seed=seed, progress=tell, **options)

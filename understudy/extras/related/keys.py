@@ -167,6 +167,11 @@ def followed(at: Positions, rows: Positions) -> Positions:
     return np.append(rows, -1)[at]
 
 
+def taken(series: pd.Series, at: Positions) -> pd.Series:
+    """Cells at some positions, missing where there is none."""
+    return pd.Series(series.array.take(at, allow_fill=True))
+
+
 def comparable(series: pd.Series) -> pd.Series:
     """Cells of a key such that those of two tables that name the same are equal: whole numbers, or objects."""
     if pd.api.types.is_numeric_dtype(series.dtype):
@@ -186,7 +191,6 @@ class Checked:
 
     tables: Mapping[str, pd.DataFrame]  # *Sensitive*
     parents: Mapping[str, Mapping[ForeignKey, Positions]]  # *Sensitive*
-    orphans: Mapping[str, int]  # rows that name no row of a parent, by "table.columns"
 
 
 def check_columns(tables: Mapping[str, pd.DataFrame], keys: Keys) -> None:
@@ -210,7 +214,7 @@ def check_keys(tables: Mapping[str, pd.DataFrame], keys: Keys, orphans: Orphans 
         TableError: a primary key repeats or is missing, or a foreign key names no row and is not to be dropped or kept.
     """
     check_columns(tables, keys)
-    kept, parents, counts = dict[str, pd.DataFrame](), dict[str, dict[ForeignKey, Positions]](), dict[str, int]()
+    kept, parents = dict[str, pd.DataFrame](), dict[str, dict[ForeignKey, Positions]]()
     for name in keys.order:
         frame, own = tables[name].reset_index(drop=True), keys.tables[name]
         of_foreign, whole = dict[ForeignKey, Positions](), np.ones(len(frame), dtype=bool)
@@ -227,7 +231,6 @@ def check_keys(tables: Mapping[str, pd.DataFrame], keys: Keys, orphans: Orphans 
             is_orphan = (at < 0) & frame[list(key.columns)].notna().all(axis=1).to_numpy()
             of_foreign[key] = at
             if is_orphan.any():
-                counts[f"{name}: {key}"] = int(is_orphan.sum())
                 if orphans == "refuse":
                     raise TableError(
                         f"{name}: {key} names rows that are not there ({is_orphan.mean():.2%} of its rows); add them, "
@@ -237,7 +240,7 @@ def check_keys(tables: Mapping[str, pd.DataFrame], keys: Keys, orphans: Orphans 
                     whole &= ~is_orphan
         kept[name] = frame[whole].reset_index(drop=True)
         parents[name] = {key: at[whole] for key, at in of_foreign.items()}
-    return Checked(kept, parents, counts)
+    return Checked(kept, parents)
 
 
 def check_kept(keys: Keys, keep: Collection[str]) -> None:

@@ -161,10 +161,7 @@ def deal(
     rows = np.lexsort((rng.random(len(of_rows)), of_rows))
     rows = rows[of_rows[rows] >= 0]
     rank, place_rank = _ranks(of_rows[rows]), _ranks(of_parent[places])
-    rows, places = (
-        rows[rank < np.minimum(wanted, np.bincount(of_parent[places], minlength=len(n)))[of_rows[rows]]],
-        places,
-    )
+    rows = rows[rank < np.minimum(wanted, np.bincount(of_parent[places], minlength=len(n)))[of_rows[rows]]]
     places = places[place_rank < np.bincount(of_rows[rows], minlength=len(n))[of_parent[places]]]
     result = np.full(len(of_rows), -1, dtype=np.intp)
     result[rows] = places  # both by group, and as many of each

@@ -20,20 +20,9 @@ from synth.schema import Schema
 from synth.schema.kinds import IdentifierColumn
 from synth.table import conform
 from synth.table.table import as_they_are
-from understudy.extras.related.keys import (
-    ForeignKey,
-    Keys,
-    Positions,
-    comparable,
-    repeats,
-)
+from understudy.extras.related.keys import ForeignKey, Keys, Positions, comparable, followed, repeats, taken
 from understudy.extras.related.matching import deal, match, without_pairs
-from understudy.extras.related.walk import (
-    Further,
-    Step,
-    labels,
-    sources,
-)
+from understudy.extras.related.walk import Further, Step, labels, sources
 
 SLOT_DRAWS = 6  # draws of how often a row is named, where rows of one unit share a number of names
 DESCRIPTION = "related.json"
@@ -76,10 +65,6 @@ class RelatedModel:
     def __repr__(self) -> str:
         claim = "no formal guarantee" if self.statement is None else f"epsilon {self.statement.epsilon:.3g}"
         return f"<RelatedModel of {len(self.columns)} tables, {claim}>"
-
-    @property
-    def roots(self) -> tuple[str, ...]:
-        return tuple(name for name in self.n_rows)
 
     def sample(
         self, n_roots: int | Mapping[str, int] | None = None, *, seed: int | None = None, progress: Progress = quiet
@@ -146,7 +131,7 @@ class RelatedModel:
         at = np.append(at, np.full(loose, -1))
 
         def above(at: Positions) -> dict[str, Positions]:
-            return {table: at, **{name: np.append(rows, -1)[at] for name, rows in parent.above.items()}}
+            return {table: at, **{name: followed(at, rows) for name, rows in parent.above.items()}}
 
         named, cells = dict[ForeignKey, Positions](), dict[str, pd.Series]()
         for each in (each for each in step.further if each.before):
@@ -156,7 +141,7 @@ class RelatedModel:
             rows = named[each.key] = deal(above(at)[within], theirs.above[within], slots, totals, rng)
             if each.there is not None:
                 cells[each.there] = pd.Series(pd.array(rows >= 0, dtype="boolean"))
-            cells |= {f"{each.prefix}.{c}": _taken(theirs.columns[c], rows) for c in each.columns}
+            cells |= {f"{each.prefix}.{c}": taken(theirs.columns[c], rows) for c in each.columns}
         columns, at = self._rows_of(step, parent, model, at, cells, rng)
         return _Drawn(columns, pd.DataFrame(index=columns.index), above(at), named)
 
@@ -183,7 +168,7 @@ class RelatedModel:
             return pd.DataFrame({c: pd.Series(dtype=object) for c in model.schema.kept}), at
         assert step.first is not None
         above = sources(self.steps[step.first.table])
-        of_parent = {target: _taken(parent.columns[source], at) for source, target in above.items()}
+        of_parent = {target: taken(parent.columns[source], at) for source, target in above.items()}
         known = pd.DataFrame({**of_parent, **cells}, index=pd.RangeIndex(len(at)))
         if model is None:
             return known, at
@@ -210,7 +195,7 @@ class RelatedModel:
         def name_rows(key: Any, at: Positions) -> None:
             of_parent = drawn[key.table].keys
             for column, other in zip(key.columns, self.keys.tables[key.table].primary, strict=True):
-                cells[column] = _taken(of_parent[other], at)
+                cells[column] = taken(of_parent[other], at)
 
         for each in step.further:
             name_rows(each.key, result.named[each.key] if each.before else self._chosen(step, each, result, drawn, rng))
@@ -338,11 +323,6 @@ class RelatedModel:
 
 
 load_related = RelatedModel.load
-
-
-def _taken(series: pd.Series, at: Positions) -> pd.Series:
-    """Cells at some positions, missing where there is none."""
-    return pd.Series(series.array.take(at, allow_fill=True))
 
 
 def _seed(rng: np.random.Generator) -> int:

@@ -19,7 +19,7 @@ from synth.schema import Schema
 from synth.schema.residual_schema import free_name
 from synth.table import conform
 from synth.validation import Frozen
-from understudy.extras.related.keys import ForeignKey, Keys, Positions, candidates, followed, hidden_columns
+from understudy.extras.related.keys import ForeignKey, Keys, Positions, candidates, followed, hidden_columns, taken
 
 LABELED = 100  # rows of a lookup table whose key is learned as a category; of a larger one, its columns are
 SAME = 0.99  # share of rows whose parent and whose first parent lie below one row further up, for this to be a rule
@@ -52,7 +52,6 @@ class Step(Frozen):
     inherited: tuple[str, ...] = ()  # columns that a row is drawn given, as the model names them
     count: str | None = None  # column of the first parent that holds how many rows it has
     loose: float = 0.0  # rows without a first parent, for each row of that table
-    unit: str | None = None  # column that names the row of the root that a row is below
     carried: tuple[str, ...] = ()  # its own columns that rows below are drawn given
 
 
@@ -241,11 +240,11 @@ def _join(
     carried += [each.label for each in further if each.label] + ([] if walk.private else counts)
     if len(joined.columns) > n_given:
         walk.learned.add(name)
-    base, unit = _units(walk, name, inherited, joined)
+    base = _with_unit(walk, name, inherited, joined)
     if joined.columns:
         walk.schemas[name] = Schema.model_validate({**base, "columns": joined.columns})
     walk.rows[name] = pd.DataFrame(joined.cells, index=pd.RangeIndex(joined.n))
-    changes = {"inherited": tuple(inherited), "further": tuple(further), "carried": tuple(carried), "unit": unit}
+    changes = {"inherited": tuple(inherited), "further": tuple(further), "carried": tuple(carried)}
     walk.steps[name] = step.model_copy(update=changes)
 
 
@@ -260,7 +259,7 @@ def _inherit(walk: Walk, step: Step, parent: str, at: Positions, joined: _Joined
     for source, target in sources(walk.steps[parent]).items():
         column = walk.schemas[parent].columns[source]
         joined.columns[target] = _as_operand(column, missing=column.missing or may_lack)
-        joined.cells[target] = _taken(walk.rows[parent][source], at)
+        joined.cells[target] = taken(walk.rows[parent][source], at)
     return list(joined.columns)
 
 
@@ -268,7 +267,7 @@ def _add_own(walk: Walk, name: str, own: Schema, frame: pd.DataFrame, joined: _J
     if clash := next((c for c in own.columns if c in joined.columns), None):
         raise SchemaError(f"{name}: column={clash!r} has the name of an inherited one; rename it")
     rows = frame[[c for c in own.written if c in frame]]
-    if own.order is not None:  # the row of the parent stands for the entity: see `_units`
+    if own.order is not None:  # the row of the parent stands for the entity: see `_with_unit`
         columns = {**own.columns, str(own.entity): {"kind": "identifier", "bounds": (0, 2**53)}}
         own, rows = Schema.model_validate({**dict(own), "columns": columns}), rows.assign(**{str(own.entity): 0})
     canonical = conform(rows, own, outside="clamp" if walk.private else "refuse")
@@ -304,12 +303,11 @@ def _add_counts(
     return counts
 
 
-def _units(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined) -> tuple[dict[str, Any], str | None]:
-    """The schema but for its columns, and the column that names the unit of each row."""
+def _with_unit(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined) -> dict[str, Any]:
+    """The schema but for its columns, one of which is added: that names the unit of each row."""
     own, above = walk.own.get(name), walk.above[name]
     base: dict[str, Any] = {"status": "inferred"} if own is None else dict(own)
     is_history, root = own is not None and own.order is not None, next(reversed(above), None)
-    unit = None
     # Without a promise, and where no unit is named, it is the row of the first parent: what few hold is blurred. Where
     # there are few of them, as of regions, nothing would be left.
     many = (table for table in list(above)[:1] if len(walk.rows[table]) >= FEWEST_UNITS)
@@ -331,7 +329,7 @@ def _units(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined) -> 
     if walk.private:
         top = walk.declared[root or name]
         base |= {"n_units": top.n_units, "dataset": top.dataset, "status": "declared"}
-    return base, unit
+    return base
 
 
 def _change(walk: Walk, child: str, key: ForeignKey, **names: str) -> None:
@@ -339,11 +337,6 @@ def _change(walk: Walk, child: str, key: ForeignKey, **names: str) -> None:
     step = walk.steps[child]
     further = tuple(each.model_copy(update=names) if each.key == key else each for each in step.further)
     walk.steps[child] = step.model_copy(update=names if step.first == key else {"further": further})
-
-
-def _taken(series: pd.Series, at: Positions) -> pd.Series:
-    """Cells at some positions, missing where there is none."""
-    return pd.Series(series.array.take(at, allow_fill=True))
 
 
 def _as_operand(column: Any, *, missing: bool) -> Any:
@@ -381,7 +374,7 @@ def _with_further(
         target = f"{each.prefix}.{column}"
         known = schema.columns[column]
         joined.columns[target] = _as_operand(known, missing=known.missing or optional)
-        joined.cells[target] = _taken(cells[column], at)
+        joined.cells[target] = taken(cells[column], at)
     return each.model_copy(update={"columns": tuple(learned)}), list(joined.columns)[start:]
 
 

@@ -133,23 +133,29 @@ def related_from_sdv(metadata: Any) -> tuple[dict[str, Any], dict[str, Schema], 
     >>> related_from_sdv({"METADATA_SPEC_VERSION": "V1", "tables": tables, "relationships": []})[0]
     {'customers': {'primary': ['id'], 'foreign': []}}
     """
-    read, keys, schemas, lost = _read(metadata), dict[str, Any](), dict[str, Schema](), list[str]()
-    for name in read.tables:
-        described = table_of(metadata, name)
-        schemas[name] = _schema(described)
-        lost += [f"{name}: {sentence}" for sentence in _lost_here(described, schemas[name])]
-        primary = described.primary_key
-        keys[name] = {"primary": [primary] if isinstance(primary, str) else primary or [], "foreign": []}
+    read = _read(metadata)
+    tables = {name: _described(read, name) for name in read.tables}
+    keys: dict[str, Any] = {
+        name: {"primary": _listed(each.primary_key), "foreign": []} for name, each in tables.items()
+    }
     for link in read.relationships or ():
-        child, parent, columns = (
-            link.get(f"{what}") for what in ("child_table_name", "parent_table_name", "child_foreign_key")
-        )
+        child, parent, columns = map(link.get, ("child_table_name", "parent_table_name", "child_foreign_key"))
         if child not in keys or parent not in keys:
             raise SchemaError(
                 f"the metadata relates tables={[child, parent]}, which it does not all describe; add them"
             )
         keys[child]["foreign"].append({"columns": columns, "table": parent})
+    schemas, lost = {name: _schema(each) for name, each in tables.items()}, list[str]()
+    for name, each in tables.items():
+        known = {*keys[name]["primary"], *(c for key in keys[name]["foreign"] for c in _listed(key["columns"]))}
+        others = {c: column for c, column in each.columns.items() if c not in known}
+        apart = each.model_copy(update={"columns": others, "primary_key": None})
+        lost += [f"{name}: {sentence}" for sentence in _lost_here(apart, schemas[name])]
     return keys, schemas, tuple(lost)
+
+
+def _listed(key: Key) -> list[str]:
+    return [key] if isinstance(key, str) else key or []
 
 
 def table_of(metadata: Any, table: str | None = None) -> SdvTable:
@@ -159,6 +165,10 @@ def table_of(metadata: Any, table: str | None = None) -> SdvTable:
     name = next(iter(read.tables)) if table is None else table
     if name not in read.tables:
         raise SchemaError(f"table={name!r} is not in the metadata; {nearest(name, read.tables)}")
+    return _described(read, name)
+
+
+def _described(read: SdvMetadata, name: str) -> SdvTable:
     described = read.tables[name]
     columns = {name: column.upgraded() for name, column in described.columns.items()}
     for key in described.keys:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from evaluate.gate.policy import Policy
 from synth.dp.schedule import Schedule
@@ -22,9 +22,9 @@ from synth.generators.registry import generator
 from synth.schema import Schema
 from synth.schema.residual_schema import in_rows_alone
 from synth.schema_file import schema_of, to_toml
-from synth.validation import Frozen, GivenFile, parse_toml, read_given, refuse, sentence
+from synth.validation import Frozen, GivenFile, parse_toml, read_given, refuse
 from understudy.job.load import Described, check_measures, given_policy, named_policy
-from understudy.job.spec import LABEL
+from understudy.job.spec import LABEL, checked_job
 
 BY_SUMS = ("independent", "mst", "aim")
 """Generators that read sums of counts alone, once their choices come from noisy pairs."""
@@ -125,10 +125,7 @@ class SitesInputs:
 
 def read_sites_job(path: Path) -> SitesInputs:
     files = {"job": read_given(path, "job", JobError)}
-    try:
-        job = SitesJob.model_validate(parse_toml(files["job"], "job", JobError))
-    except ValidationError as error:
-        raise JobError(f"the job of several sites cannot be used: {sentence(error, SitesJob)}") from None
+    job = checked_job(SitesJob, parse_toml(files["job"], "job", JobError), "job of several sites")
     files["schema"] = read_given(path.parent / job.schema_path, "schema", SchemaError)
     schema = schema_of(files["schema"])
     files["policy"] = given_policy(job.policy, path.parent)
