@@ -79,9 +79,11 @@ class Budget:
         self._stated = schedule
 
     def part(self, events: Sequence[Event]) -> "Budget":
-        """The same budget for a fit that draws these events alone; what it states is the whole schedule."""
+        """The same budget for a fit that draws these events alone, each for once; it states the whole schedule."""
+        for event in events:
+            self._charge(event, event.count)
         part = copy.copy(self)
-        part.schedule = replace(self.schedule, events=tuple(events))
+        part.schedule, part._spent = replace(self.schedule, events=tuple(events)), Counter()
         return part
 
     def release(self, exact: np.ndarray, event: GaussianEvent | LaplaceEvent) -> np.ndarray:
@@ -122,11 +124,14 @@ class Budget:
         return str(self._charge_then_draw(event, lambda: work(Steps(event, n_steps, self._noise)), n_steps))
 
     def _charge_then_draw(self, event: Event, draw: Callable[[], Any], n_releases: int = 1) -> Any:
+        self._charge(event, n_releases)
+        return draw() if self._journal is None else self._journal.once(event.record(), draw, n_releases)
+
+    def _charge(self, event: Event, n_releases: int) -> None:
         planned = sum(e.count for e in self.schedule.events if e == event)
         if self._spent[event] + n_releases > planned:
             raise BudgetError(f"the budget holds no further release of {event.what!r}; plan it before drawing")
         self._spent[event] += n_releases
-        return draw() if self._journal is None else self._journal.once(event.record(), draw, n_releases)
 
     def statement(self, schema: Schema) -> PrivacyStatement:
         return statement_of(self._stated, schema, ledger=self._ledger, private=self._noise.private)

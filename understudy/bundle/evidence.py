@@ -35,6 +35,7 @@ from reports.sections.comparison import is_releasable
 from synth import extras
 from synth.errors import JobError
 from synth.output import whole_file, whole_folder
+from synth.schema import Schema
 from synth.table import Table, read_table
 from synth.usage_terms import Terms
 from synth.validation import GivenFile, parse_toml
@@ -157,8 +158,19 @@ def write_evidence(
 
     Done again after a start that was cut short, it gives a whole bundle.
     """
+    about = about_of(delivery, seeds)
+    for name, file in files.items():
+        with whole_file(folder / f"{name}.toml") as beside:
+            beside.write_bytes(file.content)
+    deliver(delivery, folder)
+    write_verdict(delivery, folder, write_public_folder(delivery, folder, about, signer))
+    return seal(folder, about, signer)
+
+
+def about_of(delivery: Delivery, seeds: Mapping[str, int]) -> About:
+    """What a manifest says of a delivery, in brief."""
     made_at, known = provenance.now(), delivery.evaluation.provenance
-    about = About(
+    return About(
         kind="internal",
         made_at=made_at,
         valid_until=last_day(delivery.policy, known.evaluated_at, made_at),
@@ -174,12 +186,6 @@ def write_evidence(
         seeds=dict(seeds),
         versions=dict(known.versions),
     )
-    for name, file in files.items():
-        with whole_file(folder / f"{name}.toml") as beside:
-            beside.write_bytes(file.content)
-    deliver(delivery, folder)
-    write_verdict(delivery, folder, write_public_folder(delivery, folder, about, signer))
-    return seal(folder, about, signer)
 
 
 def write_public_folder(delivery: Delivery, folder: Path, about: About, signer: Signer | None) -> Outcome | None:
@@ -190,30 +196,42 @@ def write_public_folder(delivery: Delivery, folder: Path, about: About, signer: 
     if delivery.release is None or delivery.release not in delivery.tables:
         return None
     public.mkdir()
-    evaluation, schema = delivery.evaluation, delivery.evaluation.schema
-    source = folder / delivery.tables[delivery.release]
+    source, schema = folder / delivery.tables[delivery.release], delivery.evaluation.schema
+    outcome = write_public_table(delivery, source, public, schema, folder / SCHEMA)
+    seal_public(public, about, signer)
+    return outcome
+
+
+def write_public_table(
+    delivery: Delivery, source: Path, public: Path, schema: Schema, schema_file: Path
+) -> Outcome | None:
+    """The table that is named for release, written anew by a schema, with its report and card to hand on."""
+    evaluation, release = delivery.evaluation, str(delivery.release)
     table = public / source.name
     rewrite(source, table, schema)
     parts = parts_of(table)
     first = read_table(parts[0])  # of a table in parts, one stands for all: they are drawn alike
-    if schema.status == "declared" and (folder / SCHEMA).exists():
+    if schema.status == "declared" and schema_file.exists():
         with whole_file(public / SCHEMA) as beside:
-            shutil.copyfile(folder / SCHEMA, beside)
+            shutil.copyfile(schema_file, beside)
     on_card = delivery.handing.facts(table, table.name)
     facts = public_facts(
-        evaluation, delivery.release, policy=delivery.policy, schema=schema, synthetic=first, n_rows=on_card.n_rows,
+        evaluation, release, policy=delivery.policy, schema=schema, synthetic=first, n_rows=on_card.n_rows,
         title=delivery.title,
     )  # fmt: skip
     write_public(facts, public)
-    card = public_card(evaluation, delivery.release, on_card)
+    card = public_card(evaluation, release, on_card)
     write_card(card, public / PUBLIC_YAML, public / PUBLIC_MARKDOWN)
     digests = {part.relative_to(public).as_posix(): sha256(part) for part in parts}
     _write(public / CROISSANT, to_croissant(card, digests, first))
+    return public_verdict(facts).outcome
+
+
+def seal_public(public: Path, about: About, signer: Signer | None) -> None:
     # What machine it was nobody outside needs to know.
     versions = {name: version for name, version in about.versions.items() if name != "platform"}
     shared = {name: getattr(about, name) for name in PUBLIC}
     seal(public, About(kind="to-hand-on", versions=versions, **shared), signer)
-    return public_verdict(facts).outcome
 
 
 def write_public(facts: PublicFacts, folder: Path) -> None:

@@ -202,7 +202,7 @@ def test_the_statement_is_on_all_tables_and_each_event_says_of_which() -> None:
     statement = model.statement
     assert statement is not None
     assert {event.what.split(":")[0] for event in statement.events} == {"customer", "order", "line", "ticket"}
-    assert (statement.unit, statement.n_units) == ("customer.customer_id", 1000)
+    assert (statement.unit, statement.n_units) == ("customer_id", 1000)
     assert all(each.statement.epsilon == statement.epsilon for each in model.models.values())
     again = model.sample(seed=1)
     assert again["line"]["order_id"].isin(again["order"]["order_id"]).all()

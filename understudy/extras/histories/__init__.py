@@ -1,4 +1,4 @@
-"""Histories: rows of an entity that follow each other in an order, and two related tables, parents and their rows."""
+"""Histories: rows of an entity that follow each other in an order."""
 
 _HERE = "understudy.extras.histories"
 BRINGS = {
@@ -7,7 +7,6 @@ BRINGS = {
         "utility.next_event": f"{_HERE}.next_event",
         "privacy.histories": f"{_HERE}.privacy",
     },
-    "job": {"tables": f"{_HERE}.related:KIND"},
     "figure": {"histories": f"{_HERE}.fidelity:HistoryFigures"},
     "membership": {"whole histories": f"{_HERE}.privacy:membership"},
     "proposal": {"histories": f"{_HERE}.proposal:propose"},

@@ -2,6 +2,7 @@
 
 _HERE = "understudy.extras.related"
 BRINGS = {
+    "job": {"tables": f"{_HERE}.run:KIND"},
     "public name": {
         "Keys": f"{_HERE}.keys:Keys",
         "evaluate_related": f"{_HERE}.evaluation:evaluate_related",

@@ -7,9 +7,9 @@ of one table. A fresh real sample of units says what distance chance comes to.
 import hashlib
 import math
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from evaluate.privacy.membership import AREA, area, parts_for, true_positive_rat
 from evaluate.privacy.membership_attacks import scored, targets_of
 from evaluate.tables import Real, Tables
 from evaluate.text import listed
-from synth.errors import SchemaError, TableNote, nearest
+from synth.errors import SchemaError, TableError, TableNote, nearest
 from synth.infer import infer_schema
 from synth.schema import Schema
 from synth.table import Table
@@ -35,10 +35,12 @@ from understudy.extras.related.keys import (
     hidden_columns,
     positions,
     repeats,
+    taken,
 )
 from understudy.extras.related.walk import labels
 
 UNIT = "unit of privacy"
+NAMES = {"kind": "identifier", "bounds": (0, 2**53)}  # of rows: numbers that mean nothing
 OWN, COUNT, PARENT, GRANDPARENT = "own", "count", "parents", "grandparents"
 RATE = 0.01  # of false alarms at which members are counted
 
@@ -57,6 +59,20 @@ class Compared:
     @property
     def ratio(self) -> float:
         return self.synthetic / max(self.fresh, 1e-9)
+
+    @property
+    def words(self) -> str:
+        pairs = f"{self.n} pair{'s' * (self.n != 1)} of its own columns and its {self.what}'"
+        return f"{self.what} ({self.n})" if self.what.startswith("numbers") else pairs
+
+
+@dataclass(frozen=True)
+class Source:
+    """The origin of a column of joined rows: whose it is, and what it is called there."""
+
+    role: str
+    table: str
+    column: str
 
 
 @dataclass(frozen=True)
@@ -109,19 +125,20 @@ def valid_keys(tables: Mapping[str, pd.DataFrame], keys: Keys) -> dict[str, floa
 
 def joined(
     tables: Mapping[str, pd.DataFrame], keys: Keys, name: str, unit: str | None, keep: Collection[str] = ()
-) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The rows of a table with numbers of rows below, its parents' columns and theirs; and of which of these each is.
+) -> tuple[pd.DataFrame, dict[str, Source]]:
+    """The rows of a table with numbers of rows below, its parents' columns and theirs; and whose each of these is.
     `tables`: *Sensitive*. A row's unit is the row of the table of units that it is below, in the column `UNIT`.
     """
-    frame, roles = tables[name].reset_index(drop=True), dict[str, str]()
+    frame, sources = tables[name].reset_index(drop=True), dict[str, Source]()
     columns = dict[str, pd.Series]()
     for column in _plain(frame, keys, name):
-        columns[column], roles[column] = frame[column], OWN
+        columns[column], sources[column] = frame[column], Source(OWN, name, column)
     for child, key in keys.edges():
         if key.table == name:
             at = positions(tables[child], key.columns, frame, keys.tables[name].primary)
             count = f"rows of {child} by {'+'.join(key.columns)}"
-            columns[count], roles[count] = pd.Series(np.bincount(at[at >= 0], minlength=len(frame))), COUNT
+            columns[count] = pd.Series(np.bincount(at[at >= 0], minlength=len(frame)))
+            sources[count] = Source(COUNT, child, count)
 
     def add(at: Positions, child: str, prefix: str, level: str) -> None:
         for key in keys.tables[child].foreign:
@@ -132,20 +149,28 @@ def joined(
             for column in _plain(tables[key.table], keys, key.table):
                 target = f"{start}{column}"
                 cells = tables[key.table][column].reset_index(drop=True)
-                columns[target], roles[target] = pd.Series(cells.reindex(rows).array), level
+                columns[target], sources[target] = taken(cells, rows), Source(level, key.table, column)
             if level == PARENT:
                 add(rows, key.table, start, GRANDPARENT)
 
     every = np.arange(len(frame))
     add(every, name, "", PARENT)
     starts = dict(zip(keys.order, np.cumsum([0, *(len(tables[each]) for each in keys.order)]), strict=False))
-    at, table, units = every, name, every + starts[name]
-    for child, key in way_up(keys, name, unit, keep):
-        rows = positions(tables[child], key.columns, tables[key.table], keys.tables[key.table].primary)
-        at, table = followed(at, rows), key.table
+    units = every + starts[name]
+    for table, at in above(tables, keys, name, unit, keep):
         units = np.where(at >= 0, at + starts[table], units)
     columns[UNIT] = pd.Series(units)
-    return pd.DataFrame(columns), roles
+    return pd.DataFrame(columns), sources
+
+
+def above(
+    tables: Mapping[str, pd.DataFrame], keys: Keys, name: str, unit: str | None, keep: Collection[str]
+) -> Iterator[tuple[str, Positions]]:
+    """The tables on the way up to that of units, and the row of each that a row is below, -1 for none."""
+    at = np.arange(len(tables[name]))
+    for child, key in way_up(keys, name, unit, keep):
+        at = followed(at, positions(tables[child], key.columns, tables[key.table], keys.tables[key.table].primary))
+        yield key.table, at
 
 
 def way_up(keys: Keys, name: str, unit: str | None, keep: Collection[str] = ()) -> list[tuple[str, ForeignKey]]:
@@ -182,22 +207,32 @@ def split_related(
     sources = {name: Table.of(table) for name, table in tables.items()}
     frames, keys = {name: source.frame() for name, source in sources.items()}, Keys.of(keys)
     table = unit_of(keys, unit, keep)
-    if not 0 < holdout_share < 1 or not (primary := keys.tables[table].primary):
+    if not 0 < holdout_share < 1 or not keys.tables[table].primary:
         raise SchemaError(f"a split needs 0 < holdout_share={holdout_share} < 1, and a primary key of unit={table!r}")
-    names = labels(pd.DataFrame({c: comparable(frames[table][c]).astype(object) for c in primary}), primary)
     bound = int(holdout_share * 2**64).to_bytes(8, "big")
-    texts = (f"understudy.split {seed}\n{name}".encode() for name in names)
-    inside = np.array([hashlib.md5(text, usedforsecurity=False).digest() < bound for text in texts] + [False])
+
+    def held_out(name: str) -> np.ndarray:
+        """Flags of rows by their own keys; shape (n,)."""
+        primary = keys.tables[name].primary
+        names = labels(pd.DataFrame({c: comparable(frames[name][c]).astype(object) for c in primary}), primary)
+        texts = (f"understudy.split {seed}\n{each}".encode() for each in names)
+        return np.array([hashlib.md5(text, usedforsecurity=False).digest() < bound for text in texts], dtype=bool)
+
+    own = {name: held_out(name) for name in keys.order if keys.tables[name].primary}
+    if own[table].all() or not own[table].any():
+        raise TableError(
+            f"holdout_share={holdout_share} leaves no row of unit={table!r} on one side; use a larger table or another "
+            "share"
+        )
     sides: tuple[dict[str, Any], dict[str, Any]] = {}, {}
     for name, source in sources.items():
-        at, way = np.arange(len(frames[name])), way_up(keys, name, table, keep)
-        for child, key in way:
-            rows = positions(frames[child], key.columns, frames[key.table], keys.tables[key.table].primary)
-            at = followed(at, rows)
-        if name != table and not way:
+        if name != table and not way_up(keys, name, table, keep):
             sides[0][name] = sides[1][name] = source.back(frames[name])
             continue
-        for side, kept in zip(sides, (~inside[at], inside[at]), strict=True):
+        inside = own.get(name, np.zeros(len(frames[name]), dtype=bool))  # of rows that are below none
+        for parent, at in above(frames, keys, name, table, keep):
+            inside = np.where(at >= 0, own[parent][at], inside)
+        for side, kept in zip(sides, (~inside, inside), strict=True):
             side[name] = source.back(frames[name][kept].reset_index(drop=True))
     return sides
 
@@ -207,42 +242,77 @@ def _plain(frame: pd.DataFrame, keys: Keys, name: str) -> list[str]:
     return [c for c in map(str, frame) if c not in hidden]
 
 
-def sides_of(
-    train: Mapping[str, Any], synthetic: Mapping[str, Any], holdout: Mapping[str, Any], keys: Any,
-    unit: str | None = None, keep: Collection[str] = (),
-) -> dict[str, tuple[Tables, dict[str, str]]]:  # fmt: skip
-    """Each table of units and below, joined, of all three sides, as measures take them. Real rows: *Sensitive*."""
-    keys, result, rng = Keys.of(keys), dict[str, tuple[Tables, dict[str, str]]](), np.random.default_rng(0)
-    frames = [{n: Table.of(table).frame() for n, table in side.items()} for side in (train, holdout, synthetic)]
-    most = sum(map(len, frames[0].values()))
-    is_control = rng.random(most + sum(map(len, frames[1].values()))) < 0.5  # of units, in all tables alike
-    below = [n for n in keys.order if unit is None or n == unit or way_up(keys, n, unit, keep)]
-    for name in (n for n in below if n not in keep):
-        parts, roles = zip(*(joined(side, keys, name, unit, keep) for side in frames), strict=True)
-        known, fresh, drawn = parts
-        fresh = fresh.assign(**{UNIT: fresh[UNIT] + most})
-        schema = _schema_of(pd.concat([known, fresh], ignore_index=True))
-        if schema is None:
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TableNote)
-            real = Real.prepare(known, fresh, schema, EvaluationOptions(outside="clamp"))
-            other = is_control[real.holdout[UNIT].to_numpy(dtype=np.int64)]
+@dataclass(frozen=True)
+class Units:
+    """The table whose rows are units, `None` for the topmost ones, and what a joined table calls their column."""
+
+    keys: Keys
+    table: str | None
+    keep: Collection[str] = ()
+    column: str = UNIT
+
+    @property
+    def tables(self) -> list[str]:
+        """Those of units and below."""
+        drawn = (name for name in self.keys.order if name not in self.keep)
+        return [n for n in drawn if self.table in (None, n) or way_up(self.keys, n, self.table, self.keep)]
+
+    def joined(self, tables: Mapping[str, pd.DataFrame], name: str) -> tuple[pd.DataFrame, dict[str, Source]]:
+        frame, sources = joined(tables, self.keys, name, self.table, self.keep)
+        return frame.rename(columns={UNIT: self.column}), sources
+
+
+SchemaOf = Callable[[str, pd.DataFrame, Mapping[str, Source]], Schema | None]
+
+
+@dataclass(frozen=True)
+class RealTables:
+    """The real side of each table of units and below, joined, for any number of sets of synthetic ones. *Sensitive*."""
+
+    units: Units
+    reals: Mapping[str, Real]
+    sources: Mapping[str, Mapping[str, Source]]
+
+    @classmethod
+    def prepare(
+        cls, train: Mapping[str, pd.DataFrame], holdout: Mapping[str, pd.DataFrame], units: Units,
+        options: EvaluationOptions, schema_of: SchemaOf | None = None,
+    ) -> Self:  # fmt: skip
+        """`schema_of` gives the schema of a joined table; left out: it is inferred."""
+        rng, schema_of = np.random.default_rng(0), schema_of or _inferred
+        result = cls(units, reals := {}, sources := {})
+        most = sum(map(len, train.values()))
+        is_control = rng.random(most + sum(map(len, holdout.values()))) < 0.5  # of units, in all tables alike
+        for name in units.tables:
+            (known, of), (fresh, _) = units.joined(train, name), units.joined(holdout, name)
+            fresh[units.column] += most
+            if (schema := schema_of(name, pd.concat([known, fresh], ignore_index=True), of)) is None:
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", TableNote)
+                real = Real.prepare(known[list(schema.kept)], fresh[list(schema.kept)], schema, options)
+            other = is_control[real.holdout[units.column].to_numpy(dtype=np.int64)]
             halves = {"fresh": real.holdout[~other], "control": real.holdout[other]}
-            real = replace(real, **{half: rows.reset_index(drop=True) for half, rows in halves.items()})
-            result[name] = real.beside(drawn), roles[0]
-    return result
+            reals[name] = replace(real, **{half: rows.reset_index(drop=True) for half, rows in halves.items()})
+            sources[name] = of
+        return result
+
+    def beside(self, synthetic: Mapping[str, pd.DataFrame]) -> dict[str, Tables]:
+        return {name: real.beside(self.rows(synthetic, name)) for name, real in self.reals.items()}
+
+    def rows(self, synthetic: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
+        """The rows of a synthetic table, joined, with the columns that are measured."""
+        return self.units.joined(synthetic, name)[0][list(self.reals[name].declared.kept)]
 
 
-def _schema_of(frame: pd.DataFrame) -> Schema | None:
+def _inferred(name: str, frame: pd.DataFrame, sources: Mapping[str, Source]) -> Schema | None:
     schema = infer_schema(frame.drop(columns=UNIT), propose_entity=False, constraints=False)
     if not schema.learned:
         return None
-    unit = {"kind": "identifier", "bounds": (0, 2**53)}
     kept = {
         n: c.model_copy(update={"modeled": None, "missing": True}) for n, c in schema.columns.items() if c.is_learned
     }
-    return Schema.model_validate({**dict(schema), "entity": UNIT, "columns": {UNIT: unit, **kept}, "constraints": ()})
+    return Schema.model_validate({**dict(schema), "entity": UNIT, "columns": {UNIT: NAMES, **kept}, "constraints": ()})
 
 
 def evaluate_related(
@@ -263,11 +333,19 @@ def evaluate_related(
     """
     keys = Keys.of(keys)
     unit = unit_of(keys, unit, keep) if attacks else unit
-    sides, compared = sides_of(train, synthetic, holdout, keys, unit, keep), list[Compared]()
-    for name, (tables, roles) in sides.items():
+    known, fresh, drawn = ({n: Table.of(t).frame() for n, t in side.items()} for side in (train, holdout, synthetic))
+    reals = RealTables.prepare(known, fresh, Units(keys, unit, keep), EvaluationOptions(outside="clamp"))
+    sides = reals.beside(drawn)
+    attack = unit_attack(sides) if attacks else {}
+    return RelatedEvaluation(valid_keys(drawn, keys), compared(sides, reals.sources), attack)
+
+
+def compared(sides: Mapping[str, Tables], sources: Mapping[str, Mapping[str, Source]]) -> tuple[Compared, ...]:
+    result = list[Compared]()
+    for name, tables in sides.items():
         coded = EncodedSamples.of(tables, Samples.draw(tables))
         at = {
-            role: [i for i, c in enumerate(coded.columns) if roles.get(c) == role]
+            role: [i for i, c in enumerate(coded.columns) if c in sources[name] and sources[name][c].role == role]
             for role in (OWN, COUNT, PARENT, GRANDPARENT)
         }
         chosen = {"numbers of rows": [(i, i) for i in at[COUNT]]}
@@ -279,22 +357,20 @@ def evaluate_related(
         for what, pairs in chosen.items():
             if pairs:
                 mean = tvd[:, 0][:, [i for i, _ in pairs], [j for _, j in pairs]].mean(axis=1)
-                compared.append(Compared(name, what, len(pairs), *map(float, mean[[SYNTHETIC, FRESH, SHUFFLED]])))
-    frames = {name: Table.of(table).frame() for name, table in synthetic.items()}
-    attack = unit_attack(sides) if attacks else {}
-    return RelatedEvaluation(valid_keys(frames, keys), tuple(compared), attack)
+                result.append(Compared(name, what, len(pairs), *map(float, mean[[SYNTHETIC, FRESH, SHUFFLED]])))
+    return tuple(result)
 
 
-def unit_attack(sides: Mapping[str, tuple[Tables, Any]]) -> dict[str, tuple[float, float, float]]:
+def unit_attack(sides: Mapping[str, Tables], entity: str = UNIT) -> dict[str, tuple[float, float, float]]:
     """The membership attack on whole units: of each attack a unit's highest score over all its rows in all tables.
 
     Scores of tables are made alike by the mean and deviation of those of held-out units there.
     """
     scores: dict[str, tuple[pd.Series, pd.Series]] = {}
-    for tables, _ in sides.values():
+    for tables in sides.values():
         members, controls = targets_of(tables)
         frames = (tables.train, members), (tables.control, controls)
-        units = [frame[UNIT].to_numpy()[targets.positions[targets.first]] for frame, targets in frames]
+        units = [frame[entity].to_numpy()[targets.positions[targets.first]] for frame, targets in frames]
         for attack, of_sides in scored(tables).items():
             mean, deviation = float(of_sides[1].mean()), float(of_sides[1].std()) or 1.0
             alike = [pd.Series((s - mean) / deviation, index=u) for s, u in zip(of_sides, units, strict=True)]

@@ -2,13 +2,14 @@
 
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from synth.dp.budget import Budget, statement_of
+from synth.dp.budget import Budget
+from synth.dp.events import Event
 from synth.dp.schedule import Schedule, calibrate
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError, JobError, SchemaError, TableError, nearest
@@ -47,6 +48,7 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
     unit: str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    budget: Budget | None = None,
     **parameters: Any,
 ) -> RelatedModel:
     """A model of related tables, whose `sample()` gives synthetic ones in which every foreign key is a key.
@@ -66,6 +68,7 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
             first parent of each table where it has 400 rows or more, else each row.
         seed: for everything but the noise of a private fit.
         progress: told what is being done.
+        budget: what a fit with epsilon draws from, of the schedule that it plans; `None`: its own.
         parameters: of the generator, such as `epsilon=1.0`, which is that of all tables together. The unit is then a
             row of the one table that is below none, with all rows below it.
 
@@ -107,7 +110,7 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
         rows, parents = dict(checked.tables), {name: dict(each) for name, each in checked.parents.items()}
     walk = lay_out(rows, parents, keys, keep, schemas, private=chosen.promises, unit=unit)
     with shown(progress) as tell:
-        models, statement = _fitted(walk, chosen, seed, tell)
+        models, statement = _fitted(walk, chosen, seed, tell, budget)
     return RelatedModel(
         keys, statement, models, {name: frames[name] for name in keep}, walk.steps,
         {name: tuple(map(str, frame)) for name, frame in frames.items()},
@@ -169,9 +172,30 @@ def _dtypes(walk: Walk, name: str, frame: pd.DataFrame) -> dict[str, str]:
 
 
 def _fitted(
-    walk: Walk, generator: Generator, seed: int, progress: Progress
+    walk: Walk, generator: Generator, seed: int, progress: Progress, budget: Budget | None
 ) -> tuple[dict[str, Any], PrivacyStatement | None]:
     """A model of each table, and the statement on all of them."""
+    learned = {name: schema for name, schema in walk.schemas.items() if name in walk.learned}
+    chosen, budgets, statement = chosen_for(walk, generator), dict[str, Budget](), None
+    if generator.promises:
+        releases = releases_of(walk, chosen)
+        budget = Budget(releases.schedule) if budget is None else budget
+        budgets, statement = releases.budgets(budget), releases.statement(budget)
+    models = {}
+    for at, (name, schema) in enumerate(learned.items()):
+
+        def tell(label: str, share: float | None, at: int = at, name: str = name) -> None:
+            progress(f"{name}: {label}", (at + (share or 0.0)) / len(learned))
+
+        options = {"known": walk.steps[name].inherited, "budget": budgets.get(name)}
+        for sentence in cautions(chosen[name], schema):
+            warnings.warn(f"{name}: {sentence}", stacklevel=3)
+        models[name] = fit_model(chosen[name], walk.rows[name], schema, seed=seed, progress=tell, **options)
+    return models, statement
+
+
+def chosen_for(walk: Walk, generator: Generator) -> dict[str, Any]:
+    """The specification of each table's fit, checked."""
     learned = {name: schema for name, schema in walk.schemas.items() if name in walk.learned}
     chosen = {name: compose(generator, schema) for name, schema in learned.items()}
     for name, each in chosen.items():
@@ -186,27 +210,33 @@ def _fitted(
                 f"{name}: generator={kind.name!r} hardly finds rows that fit a parent's; choose one that draws rows "
                 "given others: trees, arn, aim, mst, latent_class or independent"
             )
-    budgets, statement = dict[str, Budget](), None
-    if generator.promises:
-        budgets, statement = _budgets(walk, chosen)
-    models = {}
-    for at, (name, schema) in enumerate(learned.items()):
-
-        def tell(label: str, share: float | None, at: int = at, name: str = name) -> None:
-            progress(f"{name}: {label}", (at + (share or 0.0)) / len(learned))
-
-        options = {"known": walk.steps[name].inherited, "budget": budgets.get(name)}
-        for sentence in cautions(chosen[name], schema):
-            warnings.warn(f"{name}: {sentence}", stacklevel=3)
-        models[name] = fit_model(chosen[name], walk.rows[name], schema, seed=seed, progress=tell, **options)
-    return models, statement
+    return chosen
 
 
-def _budgets(walk: Walk, chosen: Mapping[str, Any]) -> tuple[dict[str, Budget], PrivacyStatement]:
-    """A budget for each table's fit, of one schedule that is calibrated to the epsilon of all of them.
+@dataclass(frozen=True)
+class Releases:
+    """All that the fits of a private model draw: one schedule, and which events of it are each table's."""
 
-    Each fit has the same share of the cost rho: so much is public. Their events compose to epsilon.
-    """
+    schedule: Schedule
+    events: Mapping[str, tuple[Event, ...]]
+    unit: Schema  # as the statement has it
+
+    def budgets(self, budget: Budget) -> dict[str, Budget]:
+        if budget.schedule.digest != self.schedule.digest:
+            raise BudgetError("a budget was planned for other tables than these; plan it for their keys and schemas")
+        return {name: budget.part(events) for name, events in self.events.items()}
+
+    def alone(self, name: str) -> Schedule:
+        return replace(self.schedule, events=self.events[name])
+
+    def statement(self, budget: Budget) -> PrivacyStatement:
+        """The statement on all tables, whose events are told by table."""
+        named = (replace(e, what=f"{name}: {e.what}") for name, events in self.events.items() for e in events)
+        return replace(budget.statement(self.unit), events=tuple(event.record() for event in named))
+
+
+def releases_of(walk: Walk, chosen: Mapping[str, Any]) -> Releases:
+    """One schedule that is calibrated to the epsilon of all tables, of which each fit has the same share of rho."""
     plans, deltas = {}, set[float]()
     for name, each in chosen.items():
         schema = walk.schemas[name]
@@ -218,22 +248,20 @@ def _budgets(walk: Walk, chosen: Mapping[str, Any]) -> tuple[dict[str, Budget], 
     (delta,) = deltas
     epsilon, n = next(iter(chosen.values())).epsilon, len(plans)
     whole = calibrate(lambda rho: [event for plan in plans.values() for event in plan(rho / n)], epsilon, delta)
-    budgets, start, named = dict[str, Budget](), 0, []
+    events, start = dict[str, tuple[Event, ...]](), 0
     for name, plan in plans.items():
-        events = whole.events[start : start + len(plan(1.0))]
-        start += len(events)
-        budgets[name] = Budget(whole).part(events)
-        named += [replace(event, what=f"{name}: {event.what}") for event in events]
-    root = next(name for name in walk.roots)
-    return budgets, statement_of(Schedule(tuple(named), delta), _unit_schema(walk, root))
+        end = start + len(plan(1.0))
+        events[name], start = whole.events[start:end], end
+    (root,) = walk.roots
+    return Releases(whole, events, _unit_schema(walk, root))
 
 
 def _unit_schema(walk: Walk, root: str) -> Schema:
     """What the statement says of the units: a row of the root with all below it."""
-    content: dict[str, Any] = {"kind": "identifier", "bounds": (0, 1)}
     key = " + ".join(walk.keys.tables[root].primary)
     return Schema.model_validate({
-        "status": "declared", "n_units": walk.schemas[root].n_units, "entity": f"{root}.{key}",
+        "status": "declared", "n_units": walk.schemas[root].n_units, "entity": key,
+        "dataset": walk.schemas[root].dataset,
         "max_rows_per_unit": max(each.max_rows_per_unit for each in walk.schemas.values()),
-        "columns": {f"{root}.{key}": content, "rows": {"kind": "boolean"}},
+        "columns": {key: {"kind": "identifier", "bounds": (0, 1)}, f"rows of {root}": {"kind": "boolean"}},
     })  # fmt: skip

@@ -89,7 +89,7 @@ def lay_out(
             continue
         if name not in schemas:
             own[name] = infer_schema(tables[name][shown], propose_entity=False)
-        elif (schema := _without(schemas[name], hidden)) is not None:
+        elif (schema := without(schemas[name], hidden)) is not None:
             own[name] = schema
     walk = Walk(keys, frozenset(keep), private, schemas, own, unit)
     for name in keys.order:
@@ -100,13 +100,15 @@ def lay_out(
     return walk
 
 
-def _without(schema: Schema, hidden: Collection[str]) -> Schema | None:
+def without(schema: Schema, hidden: Collection[str]) -> Schema | None:
+    """A schema without some columns, keys; `None` where no other is left."""
     columns = {name: column for name, column in schema.columns.items() if name not in hidden}
     if not columns:
         return None
     roles: dict[str, Any] = {name: tuple(c for c in getattr(schema, name) if c in columns)
                              for name in ("sensitive", "quasi_identifiers")}  # fmt: skip
     roles |= {"target": schema.target if schema.target in columns else None, "task": None, "parties": ()}
+    roles["n_units"] = None  # of the table of units alone
     if schema.order is None or schema.order in hidden:
         roles |= {"order": None, "nondecreasing_in_entity": (), "entity": None, "constant_in_entity": ()}
         roles["max_rows_per_unit"] = 1
@@ -306,7 +308,8 @@ def _add_counts(
 def _with_unit(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined) -> dict[str, Any]:
     """The schema but for its columns, one of which is added: that names the unit of each row."""
     own, above = walk.own.get(name), walk.above[name]
-    base: dict[str, Any] = {"status": "inferred"} if own is None else dict(own)
+    base: dict[str, Any] = {} if own is None else dict(own)
+    base["status"] = "inferred"  # without a promise nothing is proposed once more, of columns that are inherited, too
     is_history, root = own is not None and own.order is not None, next(reversed(above), None)
     # Without a promise, and where no unit is named, it is the row of the first parent: what few hold is blurred. Where
     # there are few of them, as of regions, nothing would be left.
