@@ -55,10 +55,10 @@ def measure(tables: Tables) -> MetricResult:
     schema, sides = tables.schema, (tables.holdout, tables.synthetic, tables.shuffled)
     units = [entity_codes(frame, schema) for frame in sides]
     laws = _laws(tables)
-    checked_laws = {law: [_checked(frame, law, schema) for frame in sides] for law in laws}
-    checked_laws = {law: checked for law, checked in checked_laws.items() if checked[0][0].any()}
+    checked_laws = [(law, [_checked(frame, law, schema) for frame in sides]) for law in laws]
+    checked_laws = [(law, checked) for law, checked in checked_laws if checked[0][0].any()]
     kept, lost, figures = [], [], list[dict[str, Any]]()
-    for law, checked in checked_laws.items():
+    for law, checked in checked_laws:
         # Of a table without a row that the relation says something of, none keeps it.
         judged = [known if known.any() else ~known for known, *_ in checked]
         flags = [kept[known] for (_, kept, _), known in zip(checked, judged, strict=True)]

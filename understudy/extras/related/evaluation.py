@@ -7,7 +7,7 @@ of one table. A fresh real sample of units says what distance chance comes to.
 import hashlib
 import math
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
 from evaluate.options import EvaluationOptions
 from evaluate.privacy.membership import AREA, area, parts_for, true_positive_rate
 from evaluate.privacy.membership_attacks import scored, targets_of
+from evaluate.privacy.pii import expected, likenesses, too_many
 from evaluate.tables import Real, Tables
 from evaluate.text import listed
 from synth.errors import SchemaError, TableError, TableNote, nearest
@@ -33,6 +34,7 @@ from understudy.extras.related.keys import (
     comparable,
     followed,
     hidden_columns,
+    made_anew,
     positions,
     repeats,
     taken,
@@ -41,6 +43,7 @@ from understudy.extras.related.walk import labels
 
 UNIT = "unit of privacy"
 NAMES = {"kind": "identifier", "bounds": (0, 2**53)}  # of rows: numbers that mean nothing
+OTHERS = 2**50  # numbers of synthetic units begin here
 OWN, COUNT, PARENT, GRANDPARENT = "own", "count", "parents", "grandparents"
 RATE = 0.01  # of false alarms at which members are counted
 
@@ -120,6 +123,25 @@ def valid_keys(tables: Mapping[str, pd.DataFrame], keys: Keys) -> dict[str, floa
             at = positions(frame, key.columns, tables[key.table], keys.tables[key.table].primary)
             missing = frame[list(key.columns)].isna().any(axis=1).to_numpy()
             result[f"{name}: {key}"] = float((missing | (at >= 0)).mean()) if len(at) else 1.0
+    return result
+
+
+def real_keys(
+    real: Sequence[Mapping[str, pd.DataFrame]], synthetic: Mapping[str, pd.DataFrame], keys: Keys,
+    schemas: Mapping[str, Schema],
+) -> dict[str, float]:  # fmt: skip
+    """The share of synthetic keys that are real ones, of keys made anew; 0 where chance explains them."""
+    result = {}
+    for name, schema in schemas.items():
+        for key in (key for key in made_anew(keys, name) if schema.columns[key].is_identifier):
+            known, drawn = (
+                likenesses(pd.concat([side[name][key] for side in sides], ignore_index=True), "identifier")
+                for sides in (real, [synthetic])
+            )
+            hits = pd.Series(drawn).isin({*known.tolist()} - {None}).to_numpy()
+            rng = np.random.default_rng(0)
+            by_chance = expected(schema.columns[key], frozenset(known.tolist()) - {None}, len(drawn), rng)
+            result[f"{name}: {key}"] = float(hits.mean()) if too_many(int(hits.sum()), by_chance) else 0.0
     return result
 
 
@@ -302,7 +324,8 @@ class RealTables:
 
     def rows(self, synthetic: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
         """The rows of a synthetic table, joined, with the columns that are measured."""
-        return self.units.joined(synthetic, name)[0][list(self.reals[name].declared.kept)]
+        rows = self.units.joined(synthetic, name)[0][list(self.reals[name].declared.kept)]
+        return rows.assign(**{self.units.column: rows[self.units.column] + OTHERS})  # no unit is a real one
 
 
 def _inferred(name: str, frame: pd.DataFrame, sources: Mapping[str, Source]) -> Schema | None:

@@ -1,4 +1,4 @@
-"""A job of related tables: `[tables.NAME]` in place of `[table]`, with keys, schemas and what must be known before a fit.
+"""A job of related tables: `[tables.NAME]` in place of `[table]`, with keys and schemas, and the plan of its run.
 
 An epsilon of the job is that of all tables together. What a private fit will draw follows from keys, schemas and
 lookup tables, which are public: it is known, and paid for, before a row is read.
@@ -269,7 +269,9 @@ def laid_out(inputs: RelatedInputs, schemas: Mapping[str, Schema], kept: Mapping
     """The walk of a private fit, which no row decides but those of public tables."""
     keys, keep = inputs.keys, inputs.job.keep
     empty = {
-        name: conform(pd.DataFrame({c: pd.Series(dtype=object) for c in schemas[name].written}), schemas[name])
+        name: conform(
+            pd.DataFrame({c: pd.Series(dtype=object) for c in schemas[name].written}), schemas[name], part=True
+        )
         for name in keys.order if name not in keep
     }  # fmt: skip
     ordered = [name for name, schema in schemas.items() if schema.order is not None]

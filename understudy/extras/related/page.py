@@ -19,8 +19,8 @@ def write_page(outcome: "RelatedOutcome", path: Path) -> None:
     labels = sorted(outcome.related, key=lambda label: label != release)
     template = environment().from_string((here / "page.html.j2").read_text(encoding="utf-8"))
     page = template.render(
-        outcome=outcome, labels=labels, claims=claims, provenance=top.provenance, style=page_style(str(here / "page.css")),
-        inputs=outcome.plan.inputs,
+        outcome=outcome, labels=labels, claims=claims, provenance=top.provenance, inputs=outcome.plan.inputs,
+        style=page_style(str(here / "page.css")),
     )  # fmt: skip
     with whole_file(path) as beside:
         beside.write_text(page, encoding="utf-8", newline="\n")

@@ -45,7 +45,6 @@ from synth.table.conforming import clamp
 from understudy import provenance
 from understudy.budget import releases
 from understudy.bundle.evidence import (
-    VERDICT,
     Delivery,
     Handing,
     about_of,
@@ -67,6 +66,7 @@ from understudy.extras.related.evaluation import (
     Source,
     Units,
     compared,
+    real_keys,
     split_related,
     unit_attack,
     valid_keys,
@@ -90,6 +90,7 @@ if TYPE_CHECKING:
 TABLES, RESULT = "tables", "tables.json"
 ATTACKS = ("privacy.membership.auc", "privacy.membership.tpr_at_0.01")  # the numbers of the attack on units
 KEYS_RULE = Rule(measure="validity.rows", limit=1.0, why="A key names one row, and a foreign one a row that is there.")
+REAL_RULE = Rule(measure="privacy.personal", limit=0.0, why="A real key says whose a row is; each is made anew.")
 UNMEASURED_RULE = Rule(measure="privacy.copies.people", limit=0.0, why="What was not measured was not shown to hold.")
 
 
@@ -108,6 +109,7 @@ class Related:
     """What was measured of one candidate over all tables."""
 
     keys: Mapping[str, float]
+    real_keys: Mapping[str, float]
     compared: tuple[Compared, ...]
     attack: tuple[Estimate, ...]
     rows: Mapping[str, int]
@@ -144,7 +146,8 @@ class RelatedOutcome:
             claim = self.plan.releases.get(label)
             told[label] = {
                 "verdict": self.verdict(label).verdict, "tables": of_tables, "rows": dict(each.rows),
-                "keys": dict(each.keys), "compared": [asdict(part) | {"ratio": part.ratio} for part in each.compared],
+                "keys": dict(each.keys), "real_keys": dict(each.real_keys),
+                "compared": [asdict(part) | {"ratio": part.ratio} for part in each.compared],
                 "units": [asdict(estimate) for estimate in each.attack],
                 "epsilon": claim and claim.schedule.epsilon, "delta": claim and claim.schedule.delta,
                 "guarantee": "of all tables together" if claim else "no formal guarantee",
@@ -219,7 +222,7 @@ def _sides(plan: RelatedPlan, work: RunWorkspace, console: "Console") -> Sides:
             )
         prints = {
             name: provenance.fingerprints(train[name], holdout[name], plan.schemas[name], plan.key)
-            for name in inputs.keys.order if name not in inputs.job.keep
+            for name in _drawn(plan)
         }  # fmt: skip
         whole = provenance.fingerprint_of_all([each["table"] for each in prints.values()], plan.key)
         work.claim({"tables": whole})
@@ -329,12 +332,18 @@ def _finish(
         is_asked = job.evaluation.measures is None or "privacy.membership" in job.evaluation.measures
         found = _attacked(sides_of_tables, inputs.entity) if is_asked else ()
         related = Related(
-            valid_keys(written, inputs.keys), compared(sides_of_tables, reals.sources), found,
+            valid_keys(written, inputs.keys),
+            real_keys([sides.train, sides.holdout], written, inputs.keys, _drawn(plan)),
+            compared(sides_of_tables, reals.sources), found,
             {name: len(frame) for name, frame in written.items()},
         )  # fmt: skip
     with whole_file(work.measured(label)) as beside:
         content = {"tables": of_tables, "related": TypeAdapter(Related).dump_json(related).decode()}
         beside.write_text(json.dumps(content), encoding="utf-8")
+
+
+def _drawn(plan: RelatedPlan) -> dict[str, Schema]:
+    return {name: schema for name, schema in plan.schemas.items() if name not in plan.kept}
 
 
 def _suffix(plan: RelatedPlan, name: str) -> str:
@@ -420,6 +429,10 @@ def _together(
         valid: Outcome = "PASS" if share == 1 else "FAIL"
         findings.append(Finding(KEYS_RULE, valid, f"{key}: {share:.2%} of its rows are valid."))
         outcomes.add(valid)
+    for key, share in related.real_keys.items():
+        made: Outcome = "FAIL" if share else "PASS"
+        findings.append(Finding(REAL_RULE, made, f"{key}: {share:.2%} of its values are real, beyond chance."))
+        outcomes.add(made)
     for name in (n for n in inputs.keys.order if n not in inputs.job.keep and n not in evaluations):
         why = f"{name}: it is not below {inputs.unit}, so that nothing of it was measured; set keep where it is public."
         findings.append(Finding(UNMEASURED_RULE, "INCONCLUSIVE", why))
@@ -429,17 +442,15 @@ def _together(
     return Verdict(label, policy.name, policy.version, policy.audience, worst, tuple(findings), tuple(checks))
 
 
-def _of_units(
-    plan: RelatedPlan, label: str, evaluations: Mapping[str, Evaluation], related: Related
-) -> Verdict | None:
+def _of_units(plan: RelatedPlan, label: str, evaluations: Mapping[str, Evaluation], related: Related) -> Verdict | None:
     """The verdict of the policy's rules on membership, on whole units; `None` where it has none, or none was asked."""
     measured, top = {each.measure for each in related.attack}, evaluations[plan.inputs.unit]
-    rules = tuple(rule for rule in plan.inputs.policy.all_rules if rule.measure in measured and not rule.subject)
+    rules = tuple(rule for rule in plan.inputs.policy.rules if rule.measure in measured and not rule.subject)
     if not rules:
         return None
     own = next(each for each in top.candidates if each.name == label)
     claims = claims_of(top, own)
-    policy = plan.inputs.policy.model_copy(update={"rules": rules, "columns": ()})
+    policy = plan.inputs.policy.model_copy(update={"rules": rules})
     candidate = Candidate(label, related.attack, statement=own.statement)
     return judge_candidate(
         candidate, policy, waivers=plan.inputs.waivers, limit=proven_limit(top, own, claims), claims=claims,

@@ -272,7 +272,7 @@ def _add_own(walk: Walk, name: str, own: Schema, frame: pd.DataFrame, joined: _J
     if own.order is not None:  # the row of the parent stands for the entity: see `_with_unit`
         columns = {**own.columns, str(own.entity): {"kind": "identifier", "bounds": (0, 2**53)}}
         own, rows = Schema.model_validate({**dict(own), "columns": columns}), rows.assign(**{str(own.entity): 0})
-    canonical = conform(rows, own, outside="clamp" if walk.private else "refuse")
+    canonical = conform(rows, own, outside="clamp" if walk.private else "refuse", part=len(rows) == 0)
     joined.columns |= dict(own.columns)
     joined.cells |= {c: canonical[c] for c in own.kept}
 
