@@ -174,8 +174,6 @@ class Provenance(Record):
     sweep: SweepRecord | None = None
     composed: ComposedClaim | None = None
     """Claim of all private fits, and of the numbers published beside them; `None` where there are not two."""
-    both_tables: Mapping[str, ComposedClaim] = field(default_factory=dict)
-    """By label, the claim of the private fits of both of two related tables; of others there is none."""
     attempts: CountedAttempts | None = None
     """Evaluations of this real table that were counted on this machine."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)

@@ -32,7 +32,7 @@ from synth.dp.statement import IN_LEDGER, LedgerNote, PrivacyStatement
 from synth.errors import BudgetError, JobError, LedgerError
 from synth.generators.base import Generator, PrivateGenerator
 from synth.schema import Schema
-from understudy.job.spec import Job
+from understudy.job.spec import Job, JobTerms
 
 LEDGER_VARIABLE = "UNDERSTUDY_LEDGER"
 """Environment variable with the ledger that every private fit of the command line must use, but an evaluation's own."""
@@ -189,7 +189,7 @@ def publication_of(job: Job, schema: Schema, generators: Mapping[str, Generator]
         raise BudgetError(f"released_numbers: {error}") from None
 
 
-def ledger_of(job: Job, home: Path) -> str | None:
+def ledger_of(job: JobTerms, home: Path) -> str | None:
     """The ledger that pays; `None`: nobody does."""
     url = ledger_url(None if job.ledger is None else job.ledger.url, home)
     if job.sweep is None or job.sweep.releasable is not False:

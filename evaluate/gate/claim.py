@@ -34,8 +34,7 @@ AGREEMENT = 1e-3
 _LARGEST_DELTA = 0.1  # The delta that a fit asks for is at most this over its declared number of units
 STAND_IN = "public stand-in"  # In the description of data that an audit ran on, which says that anybody may know of it
 
-Of = Literal["fit", "published", "tables", "sweep", "run", "sum"]
-_BOTH = "Whoever has the {} has both."
+Of = Literal["fit", "published", "sweep", "run", "sum"]
 _PICKED = "No job named it for release before anything was drawn, and whoever picks one of several has looked at all."
 
 
@@ -57,7 +56,6 @@ class Claim:
             "fit": "this fit alone",
             "published": "the table and the numbers published about it"
             + (f", with {_all(self.n_releases - 1)} private fits of its sweep" if self.n_releases > 2 else ""),
-            "tables": "both related tables, parents and their rows",
             "sweep": f"all private fits of the sweep that the table is from, {count(self.n_releases)} in number",
             "run": f"{_all(self.n_releases)} private releases that its run drew",
             "sum": f"{_all(self.n_releases)} private releases of this evaluation, added up",
@@ -68,8 +66,7 @@ class Claim:
         """The reason why the table counts with them; empty for the fit alone."""
         return {
             "fit": "",
-            "published": _BOTH.format("table and the numbers"),
-            "tables": _BOTH.format("parents and their rows"),
+            "published": "Whoever has the table and the numbers has both.",
             "sweep": "Whoever picks one of several fits has looked at all.",
         }.get(self.scope, _PICKED)
 
@@ -147,8 +144,6 @@ def claims_of(evaluation: Evaluation, candidate: Candidate) -> Claims | None:
 
     alone = Claim("fit", stated.epsilon, stated.delta, 1, stated.private, int(disproved(candidate)))
     parts = []
-    if candidate.name in known.both_tables:
-        parts.append(composed("tables", known.both_tables[candidate.name], alone.disputed))
     if known.sweep is not None:
         if known.sweep.composed is None:
             raise damaged("its provenance does not say what the private fits of its sweep claim together")
@@ -238,9 +233,6 @@ def check_accounting(evaluation: Evaluation) -> None:
     ):
         if claim is not None:
             _check_several(releases, claim.epsilon, claim.delta, claim.n_fits, name)
-    for name, both in known.both_tables.items():
-        of_table = (fits[name],) if name in fits else ()
-        _check_several(of_table, both.epsilon, both.delta, both.n_fits, f"the claim of {name!r} with its related table")
     names = {each.name for each in evaluation.candidates}
     if numbers is not None and numbers.table not in names:
         raise damaged("its provenance holds published numbers of no table of it")

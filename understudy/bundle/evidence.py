@@ -197,15 +197,18 @@ def write_public_folder(delivery: Delivery, folder: Path, about: About, signer: 
         return None
     public.mkdir()
     source, schema = folder / delivery.tables[delivery.release], delivery.evaluation.schema
-    outcome = write_public_table(delivery, source, public, schema, folder / SCHEMA)
+    outcome = write_public_table(delivery, source, public, schema, schema, folder / SCHEMA)
     seal_public(public, about, signer)
     return outcome
 
 
 def write_public_table(
-    delivery: Delivery, source: Path, public: Path, schema: Schema, schema_file: Path
+    delivery: Delivery, source: Path, public: Path, schema: Schema, shown: Schema, schema_file: Path
 ) -> Outcome | None:
-    """The table that is named for release, written anew by a schema, with its report and card to hand on."""
+    """The table that is named for release, written anew by a schema, with its report and card to hand on.
+
+    `shown`: the schema of what the report shows and counts, which leaves keys of other tables out.
+    """
     evaluation, release = delivery.evaluation, str(delivery.release)
     table = public / source.name
     rewrite(source, table, schema)
@@ -216,7 +219,7 @@ def write_public_table(
             shutil.copyfile(schema_file, beside)
     on_card = delivery.handing.facts(table, table.name)
     facts = public_facts(
-        evaluation, release, policy=delivery.policy, schema=schema, synthetic=first, n_rows=on_card.n_rows,
+        evaluation, release, policy=delivery.policy, schema=shown, synthetic=first, n_rows=on_card.n_rows,
         title=delivery.title,
     )  # fmt: skip
     write_public(facts, public)

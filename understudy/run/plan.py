@@ -1,28 +1,22 @@
 """The plan of a run: a job with everything checked that can be checked before a row of the real table is read."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
-
-import pandas as pd
 
 from evaluate.gate.policy import Policy, Waiver, lasting
 from evaluate.metrics import CATALOG
 from evaluate.provenance import ComposedClaim
 from evaluate.tables import SEARCHED
 from evaluate.text import typed_loss
-from synth.dp.renyi_curve import RdpCurve
 from synth.dp.schedule import Schedule, TradeOff
 from synth.errors import LedgerError
 from synth.generators.base import Generator
 from synth.output import check_new_folder
-from synth.progress import Progress
 from synth.schema import Schema
 from synth.table import check_names
-from synth.table.conforming import Outside
 from synth.validation import GivenFile
 from understudy.budget import Fund, Payment, Release, plan_budget, publication_of
 from understudy.data import RealTable, embedded_table, find_table
@@ -35,34 +29,6 @@ from understudy.run.workspace import RunWorkspace, requested, tidy
 
 PUBLICATION = "_published"
 """The label of the released numbers among the fits; no candidate's label begins like that."""
-BESIDE = "_beside "
-"""The beginning of another table's labels among the fits."""
-
-
-class Prepared(Protocol):
-    """A table that an extra prepares of several: a run takes it in place of its table's rows, and splits it by units.
-
-    `beside`: by label, the private fits of other tables that go to the same hands.
-    """
-
-    @property
-    def what(self) -> str:
-        """The table in a word."""
-
-    @property
-    def beside(self) -> Mapping[str, Schedule]: ...
-
-    @property
-    def paths(self) -> tuple[Path, ...]: ...
-
-    def read(self, outside: Outside, tell: Callable[[str], None] | None = None) -> pd.DataFrame:
-        """The rows; *Sensitive*. `tell` is given a sentence on cells that were clamped."""
-
-    def sample(self, label: str, model: Any, n_rows: int | None, seed: int, progress: Progress) -> pd.DataFrame:
-        """A candidate's synthetic rows by its model."""
-
-    def fingerprint(self, key: bytes, outside: Outside) -> str:
-        """The keyed name of all tables together, by which a ledger knows them."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +51,6 @@ class Plan:
     publication: Schedule | None = None
     waivers: tuple[Waiver, ...] = ()
     executor: str | None = None
-    prepared: Prepared | None = None
 
     @property
     def points(self) -> dict[str, PlannedCandidate]:
@@ -127,20 +92,9 @@ class Plan:
     @cached_property
     def everything(self) -> ComposedClaim | None:
         """The composed claim of all draws from the real table: whoever picks one of several fits has looked at all."""
-        drawn = {**self.reserved, **{f"{BESIDE}{label}": schedule for label, schedule in self._beside.items()}}
-        if len(drawn) < 2:
+        if len(self.reserved) < 2:
             return None
-        return (self.together or self.composed) if self.job.is_sweep else composed(drawn)
-
-    @property
-    def _beside(self) -> Mapping[str, Schedule]:
-        return {} if self.prepared is None else self.prepared.beside
-
-    @cached_property
-    def both_tables(self) -> dict[str, ComposedClaim]:
-        """The composed claim of a table's fit and that of another table beside it, by label; empty where none is."""
-        fits = ((label, composed({"": self.schedules[label], BESIDE: other})) for label, other in self._beside.items())
-        return {label: claim for label, claim in fits if claim is not None}
+        return (self.together or self.composed) if self.job.is_sweep else composed(self.reserved)
 
     @cached_property
     def _intent(self) -> Intent:
@@ -177,15 +131,9 @@ class Plan:
                 f"has both: together they come to epsilon={typed_loss(self.together.epsilon)} at "
                 f"delta={typed_loss(self.together.delta)}"
             ]
-        both_tables = (
-            f"generators.{label}: whoever has both tables has both fits: they come to "
-            f"epsilon={typed_loss(claim.epsilon)} at delta={typed_loss(claim.delta)} together, and this table's alone "
-            f"to epsilon={typed_loss(self.schedules[label].epsilon)}"
-            for label, claim in self.both_tables.items()
-        )
         long = lasting(self.waivers, self.policy.name, self.policy.valid_days, datetime.now(UTC).date())
         return (
-            *cautions(self._intent), *self.doubts.values(), *published, *both_tables, *long, *self._unreachable,
+            *cautions(self._intent), *self.doubts.values(), *published, *long, *self._unreachable,
         )  # fmt: skip
 
     @property
@@ -227,9 +175,6 @@ class Plan:
         """The limit on tests that the claim of a table proves, with all that counts with it."""
         if label not in self.schedules:
             return None
-        if label in self.both_tables:
-            both = self.both_tables[label] if label == self.job.release else self.everything
-            return None if both is None else TradeOff.of_claim(both.epsilon, both.delta)
         alone = len(self.reserved) < 2 or (label == self.job.release and not self.job.is_sweep and not self.publication)
         together = None if alone else self.together or self.everything
         if together is None:
@@ -239,13 +184,12 @@ class Plan:
     @property
     def inputs(self) -> tuple[Path, ...]:
         """Absolute paths of what whoever makes candidates reads: none for a table in a database."""
-        paths = self.table.paths if self.prepared is None else self.prepared.paths
-        return tuple(path.absolute() for path in paths)
+        return tuple(path.absolute() for path in self.table.paths)
 
     @property
     def suffix(self) -> str:
         """The suffix of synthetic tables: of the real table's format, or empty where they are folders of parts."""
-        return self.table.suffix or ("" if self.prepared is None else ".parquet")
+        return self.table.suffix
 
     @property
     def title(self) -> str:
@@ -272,7 +216,7 @@ def make_plan(
         check_ledger(None if plan.fund is None else plan.fund.url)
         out.absolute().parent.mkdir(parents=True, exist_ok=True)  # the workers have to see it
         check_elsewhere(executor, out.absolute().parent, plan.inputs)
-    check_left([plan])
+    check_left(plan)
     return plan
 
 
@@ -299,18 +243,12 @@ def plan_of(asked: Inputs, table: RealTable, job_path: Path, out: Path) -> Plan:
     )
 
 
-def check_left(plans: Sequence[Plan]) -> None:
-    """Refuse plans that what is left of their total does not admit all together. Nothing is reserved."""
-    curves: dict[str, RdpCurve] = {}
-    for plan in plans:
-        paid = frozenset() if plan.restart else requested(plan.out)
-        left = {label: schedule.curve for label, schedule in plan.reserved.items() if label not in paid}
-        what = "" if plan.prepared is None else f" of the {plan.prepared.what}"
-        names = {label: "released numbers" if label == PUBLICATION else f"{label}{what}" for label in left}
-        curves |= {names[label]: curve for label, curve in left.items()}
-    fund = next((plan.fund for plan in plans if plan.fund is not None), None)
-    if fund is not None:
-        fund.check(curves)
+def check_left(plan: Plan) -> None:
+    """Refuse a plan that what is left of its total does not admit. Nothing is reserved."""
+    paid = frozenset() if plan.restart else requested(plan.out)
+    left = {label: schedule.curve for label, schedule in plan.reserved.items() if label not in paid}
+    if plan.fund is not None:
+        plan.fund.check({"released numbers" if label == PUBLICATION else label: c for label, c in left.items()})
 
 
 def check_ledger(url: str | None) -> None:

@@ -128,9 +128,7 @@ def _real(plan: Plan, work: RunWorkspace, console: Console) -> tuple[Split, Mapp
         sides = stages.split(plan, stages.read(plan, work.folder, clamped.append))
         prints = provenance.fingerprints(sides.train, sides.holdout, plan.schema, plan.key)
         work.claim(prints)
-    several = None if plan.fund is None else plan.prepared
-    print_of_table = prints["table"] if several is None else several.fingerprint(plan.key, plan.job.outside)
-    plan.payment(work).reserve(print_of_table)
+    plan.payment(work).reserve(prints["table"])
     console.warn(*clamped, *work.warnings)
     return sides, prints, clamped
 
@@ -161,7 +159,6 @@ def _join(
         ledger=releases(_statements(plan, work)),
         sweep=sweep,
         composed=plan.everything,
-        both_tables=plan.both_tables,
         attempts=count_attempt(prints["table"], plan.schema, attempt=work.attempt, n_tables=len(plan.points)),
         run_id=work.attempt,
         evaluated_at=work.began_at,

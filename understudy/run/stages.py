@@ -45,20 +45,17 @@ SHADOW = "privacy.shadow"
 
 def read(plan: Plan, folder: Path, tell: Callable[[str], None] | None = None) -> Rows:
     """The real table under its schema, read once; what does not fit into memory lies in a folder. *Sensitive*."""
-    if plan.prepared is not None:
-        return Rows.from_frames([plan.prepared.read(plan.job.outside, tell)], plan.schema, folder)
     return read_rows(plan.table, plan.schema, plan.job.outside, folder, tell)
 
 
 def split(plan: Plan, real: Rows) -> Split:
-    """Train and holdout: by hashes of names where it is prepared or any fit is private, stratified otherwise."""
+    """Train and holdout: by hashes of names where any fit is private, stratified otherwise."""
     return split_table(
         real,
         plan.schema,
         holdout_share=plan.job.split.holdout_share,
         seed=plan.job.split_seed,
-        # Of several tables all are split by the key, so that a unit is on one side in each.
-        private=bool(plan.schedules) or plan.prepared is not None,
+        private=bool(plan.schedules),
     )
 
 
@@ -72,10 +69,7 @@ def sample(plan: Plan, label: str, model: Model, path: Path, progress: Progress)
     rows, seed = plan.points[label].spec.rows, child_seed(plan.job.seed, "sample", label)
     if not plan.suffix:
         return write_rows(model, path, rows, seed=seed, progress=progress).n_rejected
-    if plan.prepared is not None:
-        synthetic = plan.prepared.sample(label, model, rows, seed, progress)
-    else:
-        synthetic = model.sample(rows, seed=seed, progress=progress)
+    synthetic = model.sample(rows, seed=seed, progress=progress)
     write_table(synthetic, path, plan.schema)
     rejected: int | None = synthetic.attrs.get(REJECTED)
     return rejected

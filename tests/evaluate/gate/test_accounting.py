@@ -159,10 +159,6 @@ COMPOSED: dict[str, tuple[dict[str, bool], str, Callable[[dict[str, Any]], objec
     "fewer fits": ({}, "fewer", lambda known: known["composed"].update(n_fits=1)),
     "a smaller epsilon": ({}, "smaller epsilon", lambda known: known["composed"].update(epsilon=0.3)),
     "a smaller delta": ({}, "smaller delta", lambda known: known["composed"].update(delta=1e-9)),
-    "a related table's fit of a smaller epsilon": (
-        {}, "related table has a smaller epsilon", lambda known: known.update(
-            both_tables={"a": {"epsilon": 0.3, "delta": 1e-6, "n_fits": 2}}),
-    ),
     "a table with its numbers": (
         {"numbers": True}, "its own events cost", lambda known: known["released_numbers"]["together"].update(SMALL),
     ),

@@ -59,13 +59,6 @@ CASES = [
      ("published", 1.1), ("run", 1.6)),
     ("numbers about another", {"release": "other0", "composed": THREE,
      "released_numbers": {**PUBLISHED, "table": "other0"}}, (OWN,), ("run", 1.6), None),
-    # Of two related tables, those of both, named or not.
-    ("one of two tables, named", {"release": "m", "composed": RUN, "both_tables": {"m": RUN}}, (),
-     ("tables", 1.5), None),
-    ("one of two tables, beside another fit", {"release": "m", "composed": THREE, "both_tables": {"m": RUN}}, (OWN,),
-     ("tables", 1.5), ("run", 1.6)),
-    ("one of two tables, not named", {"release": None, "composed": THREE, "both_tables": {"m": RUN}}, (OWN,),
-     ("run", 1.6), None),
     # Of a sweep, all of it, named or not.
     ("a sweep, named", {"release": "m", "sweep": SWEEP, "composed": SWEEP["composed"]}, (OWN, OWN),
      ("sweep", 4.0), None),

@@ -103,7 +103,8 @@ def _outputs(folder: Path) -> Iterator[Path]:
         sealed = any(f"{name}{suffix}" in files for name in (MANIFEST, VERDICT) for suffix in SUFFIXES)
         if sealed:
             yield Path(at)
-        folders[:] = sorted(n for n in folders if not n.startswith(".") and not (sealed and n == TO_HAND_ON))
+        # What lies in a sealed output belongs to it.
+        folders[:] = [] if sealed else sorted(name for name in folders if not name.startswith("."))
 
 
 def _of_bundle(folder: Path, name: str, page: Path, demand: Demand) -> list[Row]:

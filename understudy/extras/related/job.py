@@ -258,11 +258,11 @@ def make_plan(job_path: Path, out: Path, *, restart: bool, workers: int | None, 
     plan = RelatedPlan(
         inputs, job_path, out, places, kept, schemas, walk, releases, chosen, None, fingerprint_key(), restart
     )
-    if url is not None:
-        plan = replace(plan, fund=open_fund(url, plan.unit_schema()))
-        paid = frozenset() if restart else requested(out)
-        plan.fund.check({label: each.schedule.curve for label, each in releases.items() if label not in paid})
-    return plan
+    if url is None:
+        return plan
+    fund, paid = open_fund(url, plan.unit_schema()), frozenset() if restart else requested(out)
+    fund.check({label: each.schedule.curve for label, each in releases.items() if label not in paid})
+    return replace(plan, fund=fund)
 
 
 def laid_out(inputs: RelatedInputs, schemas: Mapping[str, Schema], kept: Mapping[str, pd.DataFrame]) -> Walk:

@@ -35,6 +35,7 @@ from evaluate.gate.verdict import Verdict, judge, judge_candidate
 from evaluate.provenance import Provenance
 from evaluate.result import Candidate, Estimate, Evaluation, GeneratorRecord
 from evaluate.result_io import evaluation_from
+from reports.sections.quality import given_away
 from synth.errors import TableError
 from synth.extras import VERSION
 from synth.output import whole_file
@@ -91,6 +92,7 @@ TABLES, RESULT = "tables", "tables.json"
 ATTACKS = ("privacy.membership.auc", "privacy.membership.tpr_at_0.01")  # the numbers of the attack on units
 KEYS_RULE = Rule(measure="validity.rows", limit=1.0, why="A key names one row, and a foreign one a row that is there.")
 REAL_RULE = Rule(measure="privacy.personal", limit=0.0, why="A real key says whose a row is; each is made anew.")
+OTHER_FITS = "the fits of the other tables, which have an audit each: the claim here is this table's part"
 UNMEASURED_RULE = Rule(measure="privacy.copies.people", limit=0.0, why="What was not measured was not shown to hold.")
 
 
@@ -254,7 +256,7 @@ def joined_schema(plan: RelatedPlan, name: str, sources: Mapping[str, Source]) -
     columns: dict[str, Any] = {inputs.entity: NAMES}
     for column, source in sources.items():
         if source.role == COUNT:
-            most = {"measure": True}
+            most: dict[str, Any] = {"measure": True}
             if plan.walk is not None:
                 most = {"bounds": (0, of_unit(inputs.keys, source.table, plan.walk))}
             columns[column] = {"kind": "integer", **most}
@@ -363,7 +365,10 @@ def _audited(plan: RelatedPlan, label: str, name: str, candidate: Candidate, pro
     claimed = chosen.model_copy(update={"epsilon": alone.alone(name).epsilon})
     schema, limit = plan.walk.schemas[name], plan.inputs.job.evaluation.time_limit_s
     seed = child_seed(plan.inputs.job.seed, "audit", label, name)
-    return stages.audit_claim(candidate, lambda: (claimed, schema), seed=seed, time_limit_s=limit, progress=progress)
+    found = stages.audit_claim(candidate, lambda: (claimed, schema), seed=seed, time_limit_s=limit, progress=progress)
+    if found.audit is None:
+        return found
+    return replace(found, audit=replace(found.audit, not_covered=(*found.audit.not_covered, OTHER_FITS)))
 
 
 def _attacked(sides: Mapping[str, Any], entity: str) -> tuple[Estimate, ...]:
@@ -384,12 +389,13 @@ def _judged(plan: RelatedPlan, work: RunWorkspace, sides: Sides) -> RelatedOutco
         each = {label: evaluation_from(content["tables"][name]) for label, content in measured.items()}
         first = next(iter(each.values()))
         candidates = tuple(one for evaluation in each.values() for one in evaluation.candidates)
-        disputed = [f"{c.name}: {sentence}" for c in candidates for sentence in stages.disproved(c)]
+        said = [*plan.warnings, *work.warnings, *given_away(replace(first, candidates=candidates))]
+        said += [f"{c.name}: {sentence}" for c in candidates for sentence in stages.disproved(c)]
         known = Provenance(
             job=f"{plan.title}: {name}",
             release=job.release,
             split=f"keyed hash, seed {job.split_seed}",
-            warnings=tuple(dict.fromkeys((*plan.warnings, *work.warnings, *disputed))),
+            warnings=tuple(dict.fromkeys(said)),
             ledger=releases({candidate.name: candidate.statement for candidate in candidates}),
             composed=plan.composed,
             attempts=provenance.count_attempt(
@@ -496,7 +502,9 @@ def _hand_on(outcome: RelatedOutcome, deliveries: Mapping[str, Delivery], folder
         if name not in deliveries:
             shutil.copyfile(source, public / source.name)
             continue
-        outcomes.add(write_public_table(deliveries[name], source, public, schema, folder / f"{name}.schema.toml"))
+        shown = without(schema, hidden_columns(plan.inputs.keys, name)) or schema
+        file = folder / f"{name}.schema.toml"
+        outcomes.add(write_public_table(deliveries[name], source, public, schema, shown, file))
     return next((each for each in ("FAIL", "INCONCLUSIVE", "PASS") if each in outcomes), None)
 
 
