@@ -70,7 +70,7 @@ def run(
     """Split, fit, sample, evaluate, judge, report.
 
     Everything lands in one folder, whole or not at all; the same command goes on with a run that was cut short. The
-    exit code is the verdict on the table that the job names under `release` (of two related tables, the worse): 0
+    exit code is the verdict on the table that the job names under `release` (of related tables, the worst): 0
     PASS, 1 FAIL, 3 INCONCLUSIVE; 0 where the job names none, and for a plan. It asks before it spends a budget on what
     is expected to FAIL the job's policy, and refuses where nobody answers.
     """

@@ -11,10 +11,10 @@ import understudy as us
 from benchmarks.related_tables import RECORDS_KEYS, SHOP_KEYS, records, shop
 from synth.errors import BadInput, TableError
 from synth.progress import quiet
-from tests.extras.histories.related_tables import pair, stays_ill
-from tests.extras.histories.related_tables import schemas as of_pair
 from tests.extras.related.shops import KEYS
 from tests.extras.related.shops import shop as small
+from tests.extras.related.visits import pair, stays_ill
+from tests.extras.related.visits import schemas as of_pair
 from understudy.extras.related.evaluation import evaluate_related, split_related, valid_keys
 from understudy.extras.related.fit import fit_related
 from understudy.extras.related.keys import Keys
