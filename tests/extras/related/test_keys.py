@@ -11,7 +11,7 @@ from synth.errors import BadInput, SchemaError, TableError
 from tests.extras.related.shops import KEYS
 from tests.extras.related.shops import shop as small
 from understudy.extras.related.infer import infer_keys
-from understudy.extras.related.keys import Keys, check_keys, positions, repeats
+from understudy.extras.related.keys import Keys, check_kept, check_keys, positions, repeats
 from understudy.extras.sdv.metadata import related_from_sdv
 
 
@@ -138,6 +138,14 @@ def _changed(table: str, **columns: Any) -> dict[str, pd.DataFrame]:
         (small(30), {**KEYS, "customer": {"primary": "customer_id", "foreign": {"age": "customer"}}}, "table itself"),
         (small(30), {**KEYS, "customer": {"primary": "customer_id", "foreign": {"age": "ticket"}}}, "in a circle"),
         (small(30), {**KEYS, "ticket": {"foreign": {"order_id": "line"}}}, "has 1 columns, and the key of line has 2"),
+        (_changed("order", customer_id=7), KEYS, r"\(100.00% of its rows\); make both numbers, or both texts"),
+        ({**small(30), "customer": small(30)["customer"].set_index("customer_id")}, KEYS, "pass frame.reset_index"),
+        (small(30), {**KEYS, "customer": None}, "tables.customer=None: input should be a dict; write a dict"),
+        (small(30), {**KEYS, "customer": ["age", "age"]}, "its primary key has a column twice"),
+        (small(30), {**KEYS, "order": {**KEYS["order"], "most": True}}, "most=True: input should be a valid integer"),
+        (small(30), {**KEYS, "ticket": {"foreign": [{"columns": [], "table": "line"}]}}, r"columns=\[\]"),
+        (small(30), {**KEYS, "ticket": {"foreign": [{"columns": "about", "table": t} for t in ("order", "customer")]}},
+         "one of several keys of the same columns"),
     ],
 )  # fmt: skip
 def test_keys_that_do_not_hold_are_refused_in_a_sentence_without_a_cell(tables: Any, keys: Any, message: str) -> None:
@@ -145,6 +153,18 @@ def test_keys_that_do_not_hold_are_refused_in_a_sentence_without_a_cell(tables: 
         check_keys(tables, Keys.of(keys))
     assert isinstance(refused.value, SchemaError | TableError)
     assert "K000" not in str(refused.value)
+
+
+@pytest.mark.parametrize("tables", [[IDS], IDS, None, {}, {"a": None}, {"a": IDS.set_axis(["x", "x"], axis=1)}])
+def test_tables_without_names_or_with_a_name_twice_are_refused(tables: Any) -> None:
+    with pytest.raises(TableError):
+        infer_keys(tables)
+
+
+@pytest.mark.parametrize("keep", [5, None, [1], [["product"]], ["products"], ["order"]])
+def test_what_is_kept_is_a_list_of_tables_that_need_no_others(keep: Any) -> None:
+    with pytest.raises(SchemaError, match=r"list of names|no table|keep both, or neither"):
+        check_kept(Keys.of(KEYS), keep)
 
 
 def test_orphans_are_dropped_with_all_below_them_or_kept_without_a_parent() -> None:

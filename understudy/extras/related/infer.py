@@ -263,7 +263,7 @@ def _against(table: str, pair: tuple[int, float, int, str]) -> str:
     if share > 1:
         return "one has numbers, the other texts; make them of one type"
     if other == table:
-        return "rows of one table do not name each other in synthetic ones; it is learned like any column"
+        return "rows of one table do not name each other in synthetic ones"
     if share < 1:
         return f"only {share:.1%} of its values are there; add the others, or set orphans"
     return "all values are there, but the name does not say so; name it in foreign if it is one"
