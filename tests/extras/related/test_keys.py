@@ -55,7 +55,7 @@ def test_a_column_that_is_called_after_a_table_in_any_way_is_its_key(name: str) 
 
 
 def test_numbers_that_are_by_chance_among_keys_and_dates_are_no_keys() -> None:
-    names = ("quantity", "age", "score", "valid", "paid", "grid", "year", "custom", "costs")
+    names = ("quantity", "age", "score", "valid", "paid", "grid", "year", "custom", "customers", "n_customers")
     days = pd.date_range("2024-01-01", periods=100).strftime("%Y-%m-%d")
     tables = _beside(**dict.fromkeys(names, DRAWN), day=days[DRAWN - 1])
     keys = infer_keys({**tables, "weather": pd.DataFrame({"day": days, "rain": range(100)})})
@@ -72,10 +72,10 @@ def test_a_key_is_what_others_refer_to_rather_than_the_number_of_the_row() -> No
     patients = pd.DataFrame({"ROW_ID": range(100), "SUBJECT_ID": subject, "AGE": range(100)})
     stays = pd.DataFrame({"ROW_ID": range(300), "SUBJECT_ID": subject[DRAWN - 1]})
     details = pd.DataFrame({"SUBJECT_ID": subject, "INSURANCE": "x"})
-    keys = infer_keys({"patients": patients, "stays": stays, "details": details})
+    keys = infer_keys({"patients": patients, "stays": stays, "vitals": details})
     assert keys.tables["patients"].primary == ("SUBJECT_ID",)
     assert [str(key) for key in keys.tables["stays"].foreign] == ["SUBJECT_ID -> patients"]
-    assert [str(key) for key in keys.tables["details"].foreign] == ["SUBJECT_ID -> patients"]
+    assert [str(key) for key in keys.tables["vitals"].foreign] == ["SUBJECT_ID -> patients"]
 
 
 def test_keys_of_several_columns_are_those_that_would_repeat_by_chance() -> None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,9 @@ def infer_keys(tables: Mapping[str, Any]) -> Keys:
         raise TableError("tables are told by their names; pass a dict of one at least")
     read = _Tables.of({str(name): Table.of(table).frame() for name, table in tables.items()})
     near, primary = {name: list[str]() for name in read.columns}, {name: _primary(name, read) for name in read.columns}
-    foreign = {name: dict(_foreign(name, read, primary, near[name])) for name in read.columns}
+    parents = {name: read.columns[name][key[0]] for name, key in primary.items() if len(key) == 1}
+    extend = {a for a, b in permutations(parents, 2) if _goes_up(a, b, parents[a], parents[b], read)}
+    foreign = {name: dict(_foreign(name, read, parents, extend, near[name])) for name in read.columns}
     for name, of_table in foreign.items():
         _drop_chance(name, read, primary, foreign)
         if not primary[name]:
@@ -165,9 +167,9 @@ def _stems(name: str) -> tuple[frozenset[str], bool]:
     kept = [*words]
     while kept and kept[-1] in WORDS:
         kept.pop()
-    while kept and kept[0] in WORDS:
+    while kept and kept[0] in {"id", "fk", "pk", "sk"}:
         kept.pop(0)
-    stems = _singular("_".join(kept))
+    stems = _singular("_".join(kept)) if len(kept) < len(words) else {"_".join(kept)}
     if kept and (glued := GLUED.match(kept[-1])):
         stems |= {"_".join([*kept[:-1], glued[2]])}
     return frozenset(stems), len(kept) < len(words)
@@ -175,6 +177,8 @@ def _stems(name: str) -> tuple[frozenset[str], bool]:
 
 def _fits(column: _Column, stems: set[str], key: _Column | None = None) -> int:
     """How well a column is called after a table, or the table's key: 4 like the table to 1 in short, or 0."""
+    if column.kind == "integer" and not column.is_called_key:  # orders, total_orders: how many there are
+        stems = {stem for stem in stems if not re.search("[^sui]s$", stem)}
     if column.stems & stems:
         return 4
     of_key = key.stems if key is not None else frozenset[str]()
@@ -232,34 +236,33 @@ def _is_referred_to(table: str, key: _Column, read: _Tables) -> bool:
 
 
 def _foreign(
-    table: str, read: _Tables, primary: Mapping[str, tuple[str, ...]], near: list[str]
+    table: str, read: _Tables, parents: Mapping[str, _Column], extend: set[str], near: list[str]
 ) -> Iterator[tuple[ForeignKey, str]]:
-    """Each column's best parent, and the reasons; beside it what is nearly one."""
-    parents = {other: read.columns[other][key[0]] for other, key in primary.items() if len(key) == 1}
+    """Each column's best parent, rather not one that extends another, and the reasons; beside it what is nearly one."""
     for name, column in read.columns[table].items():
-        options, close, is_own = [], [], (name,) == primary[table]
+        options, close, is_own = [], [], column is parents.get(table)
         for other, key in parents.items():
             fits, by_chance = _fits(column, read.stems[other], key), column.is_by_chance(key)
             if (not fits and by_chance and not column.is_called_key) or (is_own and other == table):
                 continue
             share, is_there = column.share_in(key), CONTAINED if fits > 1 else 1.0
-            pair = (fits, share, -read.n[other], other)
+            pair = (fits, share, other not in extend, -read.n[other], other)
             if other != table and (fits or not by_chance) and is_there <= share <= 1:
-                options += [pair] if not is_own or (fits and _goes_up(table, other, column, read)) else []
+                options += [pair] if not is_own or _goes_up(table, other, column, key, read) else []
             elif not is_own and (share == 1 or (fits > 1 and other != table and share >= NEAR)):
                 close.append(pair)
         if options:
-            fits, share, _, other = max(options)
+            fits, share, *_, other = max(options)
             missing = float((column.codes < 0).mean())
             how = f"{share:.4g} of its values are there".replace("1 of its", "all")
             why = f"{'the name, and ' * bool(fits)}{how}" + f", {missing:.1%} missing" * (missing > 0)
             yield ForeignKey(columns=(name,), table=other), why
         elif close:
-            near.append(f"{name} -> {max(close)[-1]} is none: {_against(table, max(close))}")
+            _, share, *_, other = max(close)
+            near.append(f"{name} -> {other} is none: {_against(table, other, share)}")
 
 
-def _against(table: str, pair: tuple[int, float, int, str]) -> str:
-    _, share, _, other = pair
+def _against(table: str, other: str, share: float) -> str:
     if share > 1:
         return "one has numbers, the other texts; make them of one type"
     if other == table:
@@ -269,9 +272,11 @@ def _against(table: str, pair: tuple[int, float, int, str]) -> str:
     return "all values are there, but the name does not say so; name it in foreign if it is one"
 
 
-def _goes_up(table: str, other: str, column: _Column, read: _Tables) -> bool:
-    """Of two tables with one key, whether the first extends the other: named after the key, of more rows, or first."""
-    after = [bool(column.stems & read.stems[each]) for each in (table, other)]
+def _goes_up(table: str, other: str, own: _Column, key: _Column, read: _Tables) -> bool:
+    """Of two tables with one key, whether the first extends the other: named after the key, of fewer rows, or later."""
+    if not _fits(own, read.stems[other], key) or not CONTAINED <= own.share_in(key) <= 1:
+        return False
+    after = [bool(own.stems & read.stems[each]) for each in (table, other)]
     sizes, names = (read.n[table], read.n[other]), list(read.n)
     if after[0] != after[1]:
         return after[1]
