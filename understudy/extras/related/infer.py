@@ -139,7 +139,7 @@ class _Tables:
     @classmethod
     def of(cls, frames: Mapping[str, pd.DataFrame]) -> "_Tables":
         columns = {
-            name: {c: column for c in frame if (column := _Column.of(c, frame)) is not None}
+            name: {c: column for c in map(str, frame) if (column := _Column.of(c, frame)) is not None}
             for name, frame in frames.items()
         }
         words = {name: _plain(name).split("_") for name in frames}
@@ -206,22 +206,17 @@ def _primary(table: str, read: _Tables) -> tuple[str, ...]:
         if not column.is_unique:
             continue
         fits = 4 if column.plain in WORDS else _fits(column, read.stems[table])
-        score = (
-            3.0 * (fits > 0) + column.is_called_key + 0.5 * column.is_first + 2.0 * _is_referred_to(table, column, read)
-        )
+        score = 3.0 * (fits > 0) + column.is_called_key + 0.5 * column.is_first
+        score += 2.0 * _is_referred_to(table, column, read)
         # What happens not to repeat names nothing, unless its name says so, or it stands first and not by chance.
-        is_told = score >= 1 or (column.is_first and (column.kind == "codes" or _is_counted(column)))
+        is_told = score >= 1 or (column.is_first and column.kind == "codes")
+        if column.kind == "integer" and column.is_first:  # too close together for this to be by chance
+            is_told |= len(column.distinct) ** 2 / 2 / (int(np.ptp(column.distinct)) + 1) >= COLLISIONS
         if column.kind == "words":  # of a lookup table that has no code
             score, is_told = 0.4, fits == 4
         if is_told and score > most:
             best, most = (name,), score
     return best
-
-
-def _is_counted(column: _Column) -> bool:
-    """Whether numbers that never repeat lie too close together for this to be by chance."""
-    n = len(column.distinct)
-    return column.kind == "integer" and n * n / 2 / (int(np.ptp(column.distinct)) + 1) >= COLLISIONS
 
 
 def _is_referred_to(table: str, key: _Column, read: _Tables) -> bool:
@@ -324,7 +319,7 @@ def _of_composite(
         pairs = [(read.columns[table][a], read.columns[other][b]) for a, b in zip(columns, key, strict=True)]
         at = np.stack([np.append(b.distinct.get_indexer(a.distinct), -1)[a.codes] for a, b in pairs])
         present = (np.stack([a.codes for a, _ in pairs]) >= 0).all(axis=0)
-        rows = pd.MultiIndex.from_arrays([b.codes for _, b in pairs]).get_indexer(pd.MultiIndex.from_arrays(at))
+        rows = pd.MultiIndex.from_arrays([b.codes for _, b in pairs]).get_indexer(pd.MultiIndex.from_arrays([*at]))
         if not present.any() or (rows[present] >= 0).mean() < CONTAINED:
             continue
         if any({*columns} & each and not each < {*columns} for each in taken):

@@ -73,8 +73,7 @@ class Keys(Frozen):
             return keys
         if not isinstance(keys, Mapping):
             raise SchemaError(f"keys is a {type(keys).__name__}; give a dict of tables, or what infer_keys gives")
-        named = str | tuple | list
-        content = {str(name): {"primary": key} if isinstance(key, named) else key for name, key in keys.items()}
+        content = {str(n): {"primary": key} if isinstance(key, str | tuple | list) else key for n, key in keys.items()}
         try:
             return cls(tables=content)
         except ValidationError as error:
