@@ -1,5 +1,6 @@
 """SDV's metadata: formats, translation both ways, and SDV's own reading of it."""
 
+import copy
 import json
 import re
 import tomllib
@@ -13,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth import identifiers
-from synth.errors import SchemaError
+from synth.errors import SchemaError, UnderstudyError
 from synth.identifiers import generate
 from synth.schema import build_schema
 from synth.schema.kinds import IdentifierColumn
-from understudy.extras.sdv.metadata import from_sdv, regex_of, template_of_regex, to_sdv
+from understudy.extras.related.keys import Keys
+from understudy.extras.sdv.metadata import from_sdv, regex_of, related_from_sdv, template_of_regex, to_sdv
 
 CONTENT: dict[str, Any] = {
     "status": "declared",
@@ -256,3 +258,98 @@ def test_what_has_no_place_on_the_other_side_is_told() -> None:
         assert any(words in text for text in lost), words
     out = metadata["tables"]["table"]["columns"]["out"]
     assert out == {"sdtype": "unknown", "pii": True, "range_is_nullable": False}  # which SDV never learns
+
+
+ID = {"sdtype": "id"}
+RELATED: dict[str, Any] = {
+    "METADATA_SPEC_VERSION": "V2",
+    "tables": {
+        "customer": {
+            "columns": {
+                "id": {"sdtype": "id", "regex_format": "[A-Za-z]{5}"}, "mail": {"sdtype": "email", "pii": True},
+                "age": {"sdtype": "numerical", "decimal_places": 0, "range_min": 0, "range_max": 120},
+                "born": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d"},
+                "grade": {"sdtype": "ordinal", "range_values": ["low", "high"]},
+                "street": {"sdtype": "street_address", "pii": True}, "town": {"sdtype": "city", "pii": True},
+            },
+            "primary_key": ["id"], "alternate_keys": ["mail"],
+            "column_relationships": [{"type": "address", "column_names": ["street", "town"]}],
+        },
+        "order": {"columns": {"no": ID, "year": ID, "by": ID, "at": {"sdtype": "numerical"}},
+                  "primary_key": ["no", "year"], "sequence_key": "by", "sequence_index": "at"},
+        "line": {"columns": {"its_no": ID, "its_year": ID, "n": {"sdtype": "numerical"}}, "primary_key": None},
+    },
+    "relationships": [
+        {"parent_table_name": "customer", "parent_primary_key": "id", "child_table_name": "order",
+         "child_foreign_key": "by"},
+        {"parent_table_name": "order", "parent_primary_key": ["year", "no"], "child_table_name": "line",
+         "child_foreign_key": ["its_year", "its_no"]},
+    ],
+}  # fmt: skip
+
+
+def test_sdv_finds_the_related_tables_valid_and_their_keys_are_read_by_name(sdv: Any) -> None:
+    loaded(sdv, RELATED)
+    keys, schemas, lost = related_from_sdv(RELATED)
+    assert keys["line"]["foreign"] == [{"columns": ["its_no", "its_year"], "table": "order"}]
+    assert Keys.of(keys).order == ("customer", "order", "line")
+    assert "order" not in schemas
+    for words in (
+        "customer: key column='id' is made anew in the form", "the relationship 'address' of",
+        "order: key column='no' is of no kind that metadata tells; its schema is inferred",
+    ):  # fmt: skip
+        assert any(words in text for text in lost), words
+    assert any("order: by -> customer has no place" in text for text in from_sdv(RELATED, table="order")[1])
+
+
+def _changed(metadata: Any, path: tuple[Any, ...], value: Any) -> Any:
+    if not path:
+        return value
+    changed = copy.deepcopy(metadata)
+    *above, last = path
+    node = changed
+    for step in above:
+        node = node[step]
+    node[last] = value
+    return changed
+
+
+def _paths(node: Any, path: tuple[Any, ...] = ()) -> Any:
+    yield path
+    steps = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for step, below in steps:
+        yield from _paths(below, (*path, step))
+
+
+def test_metadata_with_anything_anywhere_is_read_or_refused_in_a_sentence() -> None:
+    n_refused, paths = 0, list(_paths(RELATED))
+    for path in paths:
+        for value in (None, [], {}, "", 1, "x", [[]]):
+            changed = _changed(RELATED, path, value)
+            for read in (related_from_sdv, lambda m: from_sdv(m, table="order")):
+                try:
+                    read(changed)
+                except UnderstudyError as error:
+                    n_refused += 1
+                    assert "\n" not in str(error), path
+    assert n_refused > 5 * len(paths)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (
+            ("relationships", 0, "parent_primary_key"),
+            "mail",
+            r"parent_primary_key=\['mail'\], and the primary key of cus",
+        ),
+        (("relationships", 0, "child_foreign_key"), "buy", "column='buy' is unknown; did you mean 'by'"),
+        (("relationships", 0, "child_table_name"), "orders", "table='orders', which .* did you mean 'order'"),
+        (("relationships", 1, "child_foreign_key"), ["its_year"], "and as many of line"),
+        (("tables", "order", "primary_key"), ["no", "yaer"], "unknown column='yaer'; did you mean 'year'"),
+        (("tables", "customer", "primary_key"), None, r"the primary key of customer is \[\]"),
+    ],
+)
+def test_keys_that_relate_nothing_are_refused(path: tuple[Any, ...], value: Any, words: str) -> None:
+    with pytest.raises(SchemaError, match=words):
+        related_from_sdv(_changed(RELATED, path, value))

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import zip_longest
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from synth.errors import SchemaError, TableError, nearest
 from synth.validation import Frozen, refuse, sentence
 
 Orphans = Literal["refuse", "drop", "keep"]
+Most = Annotated[int, Field(ge=1, strict=True)]
 Positions = NDArray[np.intp]  # of rows in another table, -1 for none; shape (n,)
 
 
@@ -25,7 +26,7 @@ def _names(value: Any) -> Any:
 
 
 class ForeignKey(Frozen):
-    columns: tuple[str, ...] = Field(description="Columns that name a row of another table, in the order of its key.")
+    columns: tuple[str, ...] = Field(min_length=1, description="Columns that name a row of a table, as its key does.")
     table: str = Field(description="That table.")
 
     _tuple = field_validator("columns", mode="before")(_names)
@@ -42,8 +43,8 @@ class TableKeys(Frozen):
         default=(), description="Its parents: by columns, the table that they name."
     )
     number: str | None = Field(default=None, description="Part of the key that counts the rows of a parent from 1.")
-    most: int | None = Field(default=None, ge=1, description="Rows of one parent that a fit with epsilon uses at most.")
-    most_of_unit: int | None = Field(default=None, ge=1, description="Rows of one unit likewise; left out: a product.")
+    most: Most | None = Field(default=None, description="Rows of one parent that a fit with epsilon uses at most.")
+    most_of_unit: Most | None = Field(default=None, description="Rows of one unit likewise; left out: a product.")
 
     _tuple = field_validator("primary", mode="before")(_names)
 
@@ -72,15 +73,19 @@ class Keys(Frozen):
             return keys
         if not isinstance(keys, Mapping):
             raise SchemaError(f"keys is a {type(keys).__name__}; give a dict of tables, or what infer_keys gives")
-        content = {name: {"primary": key} if isinstance(key, str | tuple | list) else key for name, key in keys.items()}
+        content = {str(n): {"primary": key} if isinstance(key, str | tuple | list) else key for n, key in keys.items()}
         try:
             return cls(tables=content)
         except ValidationError as error:
-            raise SchemaError(f"keys cannot be used: {sentence(error, cls)}") from None
+            words = sentence(error, cls).replace("a table of TOML, with keys", "a dict with primary and foreign")
+            raise SchemaError(f"keys cannot be used: {words.replace('a valid table', 'a dict')}") from None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         for name, own in self.tables.items():
+            named = [("its primary key", own.primary), *((str(key), key.columns) for key in own.foreign)]
+            if twice := next((words for words, columns in named if len({*columns}) < len(columns)), None):
+                raise ValueError(f"{name}: {twice} has a column twice; name each once")
             for key in own.foreign:
                 if key.table not in self.tables:
                     raise ValueError(f"{name}: {key} names no table; {nearest(key.table, self.tables)}")
@@ -92,6 +97,8 @@ class Keys(Frozen):
                     (len(parent.primary) != len(key.columns),
                      f"{name}: {key} has {len(key.columns)} columns, and the key of {key.table} has "
                      f"{len(parent.primary)}; name the columns of its primary key"),
+                    (sum({*key.columns} == {*other.columns} for other in own.foreign) > 1,
+                     f"{name}: {key} is one of several keys of the same columns, and these name one parent; keep one"),
                 ])  # fmt: skip
             of_foreign = {column for key in own.foreign for column in key.columns}
             if own.number is not None and own.number not in {*own.primary} - of_foreign:
@@ -201,9 +208,10 @@ def check_columns(tables: Mapping[str, pd.DataFrame], keys: Keys) -> None:
     for name, own in keys.tables.items():
         for column in own.columns:
             if column not in tables[name]:
-                raise SchemaError(
-                    f"{name}: key column={column!r} is not there; {nearest(column, map(str, tables[name]))}"
-                )
+                remedy = nearest(column, map(str, tables[name]))
+                if column in tables[name].index.names:
+                    remedy = "it is the index of the frame: pass frame.reset_index()"
+                raise SchemaError(f"{name}: key column={column!r} is not there; {remedy}")
 
 
 def check_keys(tables: Mapping[str, pd.DataFrame], keys: Keys, orphans: Orphans = "refuse") -> Checked:
@@ -232,10 +240,14 @@ def check_keys(tables: Mapping[str, pd.DataFrame], keys: Keys, orphans: Orphans 
             of_foreign[key] = at
             if is_orphan.any():
                 if orphans == "refuse":
-                    raise TableError(
-                        f"{name}: {key} names rows that are not there ({is_orphan.mean():.2%} of its rows); add them, "
-                        "or set orphans to drop (such rows go, and those below them) or keep (their key is missing)"
+                    pairs = zip(key.columns, keys.tables[key.table].primary, strict=True)
+                    differ = any(_has_texts(frame[a]) != _has_texts(kept[key.table][b]) for a, b in pairs)
+                    remedy = (
+                        "add them, or set orphans to drop (such rows go, and those below them) or keep (it is missing)"
                     )
+                    remedy = "make both numbers, or both texts" if differ else remedy
+                    words = f"{key} names rows that are not there ({is_orphan.mean():.2%} of its rows)"
+                    raise TableError(f"{name}: {words}; {remedy}")
                 if orphans == "drop" or {*key.columns} & {*own.primary}:
                     whole &= ~is_orphan
         kept[name] = frame[whole].reset_index(drop=True)
@@ -243,7 +255,13 @@ def check_keys(tables: Mapping[str, pd.DataFrame], keys: Keys, orphans: Orphans 
     return Checked(kept, parents)
 
 
+def _has_texts(series: pd.Series) -> bool:
+    return isinstance(next(iter(series.dropna()), None), str)
+
+
 def check_kept(keys: Keys, keep: Collection[str]) -> None:
+    if not isinstance(keep, Collection) or not all(isinstance(name, str) for name in keep):
+        raise SchemaError(f"keep={keep!r} must be a list of names of tables")
     for name in keep:
         if name not in keys.tables:
             raise SchemaError(f"keep names {name!r}, which is no table")

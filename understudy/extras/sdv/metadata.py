@@ -82,12 +82,19 @@ class SdvTable(Frozen):
         return tuple(key[0] if isinstance(key, list) and len(key) == 1 else key for key in keys)
 
 
+class SdvRelationship(Frozen):
+    parent_table_name: str
+    child_table_name: str
+    parent_primary_key: Key = None
+    child_foreign_key: str | list[str]
+
+
 class SdvMetadata(Frozen):
     """The metadata of one table or several: what SDV 1.0 to 2.0 writes."""
 
     version: Literal["SINGLE_TABLE_V1", "SINGLE_TABLE_V2", "MULTI_TABLE_V1", "V1", "V2"] = Field("V2", alias=VERSION)
     tables: dict[str, SdvTable] = Field(min_length=1)
-    relationships: list[dict[str, Any]] | None = None
+    relationships: list[SdvRelationship] | None = None
 
 
 def read_metadata(path: str | Path) -> Any:
@@ -111,7 +118,9 @@ def from_sdv(metadata: Mapping[str, Any], *, table: str | None = None) -> tuple[
     """
     described = table_of(metadata, table)
     schema = _schema(described)
-    return schema, tuple(_lost_here(described, schema))
+    links = (link for link in _read(metadata).relationships or () if table in (link.child_table_name, None))
+    lost = [f"{_shown(link)} has no place in a schema of one table; related_from_sdv reads it" for link in links]
+    return schema, (*_lost_here(described, schema), *lost)
 
 
 def to_sdv(schema: Schema, *, table: str = "table") -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -139,23 +148,52 @@ def related_from_sdv(metadata: Any) -> tuple[dict[str, Any], dict[str, Schema], 
         name: {"primary": _listed(each.primary_key), "foreign": []} for name, each in tables.items()
     }
     for link in read.relationships or ():
-        child, parent, columns = map(link.get, ("child_table_name", "parent_table_name", "child_foreign_key"))
-        if child not in keys or parent not in keys:
-            raise SchemaError(
-                f"the metadata relates tables={[child, parent]}, which it does not all describe; add them"
-            )
-        keys[child]["foreign"].append({"columns": columns, "table": parent})
+        columns = _foreign(link, tables)
+        keys[link.child_table_name]["foreign"].append({"columns": columns, "table": link.parent_table_name})
     schemas, lost = {name: _schema(each) for name, each in tables.items()}, list[str]()
     for name, each in tables.items():
-        known = {*keys[name]["primary"], *(c for key in keys[name]["foreign"] for c in _listed(key["columns"]))}
-        others = {c: column for c, column in each.columns.items() if c not in known}
+        primary = keys[name]["primary"]
+        of_foreign = {c for key in keys[name]["foreign"] for c in key["columns"]}
+        others = {c: column for c, column in each.columns.items() if c not in of_foreign.union(primary)}
         apart = each.model_copy(update={"columns": others, "primary_key": None})
         lost += [f"{name}: {sentence}" for sentence in _lost_here(apart, schemas[name])]
+        for column in (c for c in primary if c not in of_foreign):
+            known = schemas[name].columns[column]
+            if len(primary) == 1 and (not known.is_identifier or (known.drop and each.columns[column].regex_format)):
+                lost.append(f"{name}: key column={column!r} is made anew in the form that its rows have")
+            elif len(primary) > 1 and known.drop:
+                lost.append(f"{name}: key column={column!r} is of no kind that metadata tells; its schema is inferred")
+                del schemas[name]
+                break
     return keys, schemas, tuple(lost)
 
 
+def _foreign(link: SdvRelationship, tables: Mapping[str, SdvTable]) -> list[str]:
+    """The columns of a foreign key, in the order of the parent's key."""
+    names = (link.child_table_name, link.parent_table_name)
+    if (odd := next((name for name in names if name not in tables), None)) is not None:
+        raise SchemaError(f"the metadata relates table={odd!r}, which it does not describe; {nearest(odd, tables)}")
+    child, parent = (tables[name] for name in names)
+    columns, primary = _listed(link.child_foreign_key), _listed(parent.primary_key)
+    which, named = _shown(link), _listed(link.parent_primary_key) or primary
+    if (odd := next((name for name in columns if name not in child.columns), None)) is not None:
+        raise SchemaError(
+            f"the metadata relates {which}, whose column={odd!r} is unknown; {nearest(odd, child.columns)}"
+        )
+    if not primary or sorted(named) != sorted(primary) or len(columns) != len(primary):
+        raise SchemaError(
+            f"the metadata relates {which} by parent_primary_key={named}, and the primary key of {names[1]} is "
+            f"{primary}; name the columns of that, and as many of {names[0]}"
+        )
+    return [columns[named.index(each)] for each in primary]
+
+
+def _shown(link: SdvRelationship) -> str:
+    return f"{link.child_table_name}: {' + '.join(_listed(link.child_foreign_key))} -> {link.parent_table_name}"
+
+
 def _listed(key: Key) -> list[str]:
-    return [key] if isinstance(key, str) else key or []
+    return [key] if isinstance(key, str) else [*(key or ())]
 
 
 def table_of(metadata: Any, table: str | None = None) -> SdvTable:
@@ -172,8 +210,8 @@ def _described(read: SdvMetadata, name: str) -> SdvTable:
     described = read.tables[name]
     columns = {name: column.upgraded() for name, column in described.columns.items()}
     for key in described.keys:
-        if isinstance(key, str) and key not in columns:
-            raise SchemaError(f"the metadata has a key of the unknown column={key!r}; {nearest(key, columns)}")
+        if (odd := next((each for each in _listed(key) if each not in columns), None)) is not None:
+            raise SchemaError(f"the metadata has a key of the unknown column={odd!r}; {nearest(odd, columns)}")
     return described.model_copy(update={"columns": columns})
 
 
@@ -184,7 +222,11 @@ def _read(metadata: Any) -> SdvMetadata:
     try:
         return SdvMetadata.model_validate(metadata)
     except ValidationError as error:
-        words = sentence(error, SdvMetadata).replace("a table of TOML, with keys", "an object")
+        words = (
+            sentence(error, SdvMetadata)
+            .replace("a table of TOML, with keys", "an object")
+            .replace("a valid table", "an object")
+        )
         raise SchemaError(f"the metadata cannot be used: {words}") from None
 
 
