@@ -105,6 +105,10 @@ def _check(real: Any, schema: Any, generator: Any, seed: Any) -> None:
     ):
         if not isinstance(value, kinds | None):
             raise JobError(f"{name} is a {type(value).__name__}; {remedy}")
+    check_seed(seed)
+
+
+def check_seed(seed: Any) -> None:
     if type(seed) is not int or seed < 0:
         is_shown = isinstance(seed, int | float | str)  # no cell of a table
         words = f"seed={seed!r} must be" if is_shown else f"seed is a {type(seed).__name__}; give"

@@ -23,20 +23,23 @@ from evaluate.privacy.pii import expected, likenesses, too_many
 from evaluate.tables import Real, Tables
 from evaluate.text import listed
 from synth.errors import SchemaError, TableError, TableNote, nearest
+from synth.generators.fit import check_seed
 from synth.infer import infer_schema
 from synth.schema import Schema
-from synth.table import Table
 from understudy.extras.related.keys import (
     ForeignKey,
     Keys,
     Positions,
     candidates,
+    check_columns,
+    check_kept,
     comparable,
     followed,
     hidden_columns,
     made_anew,
     positions,
     repeats,
+    sources_of,
     taken,
 )
 from understudy.extras.related.walk import labels
@@ -205,10 +208,12 @@ def way_up(keys: Keys, name: str, unit: str | None, keep: Collection[str] = ()) 
 def unit_of(keys: Keys, unit: str | None, keep: Collection[str] = ()) -> str:
     """The table whose rows are units: the one that is named, or else the only one that is below none."""
     roots = [name for name in keys.order if name not in keep and not candidates(keys, name, keep)]
+    if not roots:
+        raise SchemaError("keep names every table, so that no row is a unit; name public lookup tables alone")
     if unit is None and len(roots) > 1:
         raise SchemaError(f"tables={listed(roots)} are below none; set unit to the table whose rows are people")
-    if unit is not None and unit not in keys.tables:
-        raise SchemaError(f"unit={unit!r} is not a table; {nearest(unit, keys.tables)}")
+    if unit is not None and unit not in [*keys.tables]:
+        raise SchemaError(f"unit={unit!r} is not a table; {nearest(str(unit), keys.tables)}")
     return unit or roots[0]
 
 
@@ -226,10 +231,13 @@ def split_related(
         holdout_share: share of units that go to the holdout.
         seed: names the split; another seed is another release of the same tables.
     """
-    sources = {name: Table.of(table) for name, table in tables.items()}
-    frames, keys = {name: source.frame() for name, source in sources.items()}, Keys.of(keys)
+    sources, keys = sources_of(tables), Keys.of(keys)
+    frames = {name: source.frame() for name, source in sources.items()}
+    check_seed(seed)
+    check_kept(keys, keep)
+    check_columns(frames, keys)
     table = unit_of(keys, unit, keep)
-    if not 0 < holdout_share < 1 or not keys.tables[table].primary:
+    if not isinstance(holdout_share, float) or not 0 < holdout_share < 1 or not keys.tables[table].primary:
         raise SchemaError(f"a split needs 0 < holdout_share={holdout_share} < 1, and a primary key of unit={table!r}")
     bound = int(holdout_share * 2**64).to_bytes(8, "big")
 
@@ -355,8 +363,13 @@ def evaluate_related(
         attacks: whether to attack units, which takes most of the time.
     """
     keys = Keys.of(keys)
-    unit = unit_of(keys, unit, keep) if attacks else unit
-    known, fresh, drawn = ({n: Table.of(t).frame() for n, t in side.items()} for side in (train, holdout, synthetic))
+    check_kept(keys, keep)
+    unit = unit_of(keys, unit, keep) if attacks or unit is not None else None
+    frames = list[dict[str, pd.DataFrame]]()
+    for what, side in (("train", train), ("holdout", holdout), ("synthetic tables", synthetic)):
+        frames.append({name: table.frame() for name, table in sources_of(side, what).items()})
+        check_columns(frames[-1], keys)
+    known, fresh, drawn = frames
     reals = RealTables.prepare(known, fresh, Units(keys, unit, keep), EvaluationOptions(outside="clamp"))
     sides = reals.beside(drawn)
     attack = unit_attack(sides) if attacks else {}

@@ -12,8 +12,9 @@ from synth.dp.budget import Budget
 from synth.dp.events import Event
 from synth.dp.schedule import Schedule, calibrate
 from synth.dp.statement import PrivacyStatement
-from synth.errors import BudgetError, JobError, SchemaError, TableError, nearest
+from synth.errors import BudgetError, JobError, SchemaError, nearest
 from synth.generators.base import Generator, cautions, compose, draws_in_order, fit_model, unwrapped
+from synth.generators.fit import check_seed
 from synth.generators.marginal_generator import MarginalGenerator
 from synth.generators.registry import generator as specification
 from synth.generators.trees import AutoregressiveGenerator
@@ -21,7 +22,7 @@ from synth.infer import infer_schema
 from synth.progress import Progress, quiet, show, shown
 from synth.schema import Schema
 from synth.schema.kinds import IdentifierColumn
-from synth.table import Table, conform
+from synth.table import conform
 from understudy.extras.related.infer import infer_keys
 from understudy.extras.related.keys import (
     Keys,
@@ -31,6 +32,7 @@ from understudy.extras.related.keys import (
     check_keys,
     hidden_columns,
     made_anew,
+    sources_of,
 )
 from understudy.extras.related.model import RelatedModel
 from understudy.extras.related.units import bounded, check_private
@@ -75,10 +77,8 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
     Raises:
         BadInput: the tables, keys, schemas or parameters cannot be used; nothing was fitted.
     """
-    if not isinstance(tables, Mapping) or not tables:
-        raise TableError("tables are told by their names; pass a dict of one at least")
-    keep = (keep,) if isinstance(keep, str) else keep
-    sources = {str(name): Table.of(table) for name, table in tables.items()}
+    keep, sources = (keep,) if isinstance(keep, str) else keep, sources_of(tables)
+    check_seed(seed)
     frames = {name: source.frame() for name, source in sources.items()}
     if orphans not in ("refuse", "drop", "keep"):
         raise JobError(f"orphans={orphans!r} is unknown; choose refuse, drop or keep")
@@ -93,7 +93,7 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
         keys = infer_keys(frames)
         if progress is not quiet:
             show(keys)
-    keys, schemas = Keys.of(keys), dict(schemas or {})
+    keys, schemas = Keys.of(keys), _checked(schemas)
     if chosen.promises and keys.reasons:
         raise BudgetError("these keys were read off the rows; confirm them with keys.declared()")
     check_kept(keys, keep)
@@ -125,11 +125,18 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
 def _check_names(keys: Keys, schemas: Mapping[str, Any], unit: str | None, *, promises: bool) -> None:
     if unit is not None and promises:
         raise JobError(f"unit={unit!r}: with epsilon the unit is a row of the table that is below none; leave unit out")
-    for what, names in (("unit", {unit} - {None}), ("schemas", schemas)):
-        if odd := next((str(name) for name in names if name not in keys.tables), None):
+    for what, names in (("unit", [] if unit is None else [unit]), ("schemas", schemas)):
+        if odd := next((str(name) for name in names if str(name) not in keys.tables), None):
             raise JobError(f"{what}: {odd!r} is not a table; {nearest(odd, keys.tables)}")
-    if odd := next((name for name, schema in schemas.items() if not isinstance(schema, Schema)), None):
-        raise SchemaError(f"schemas: that of {odd!r} is a {type(schemas[odd]).__name__}; read_schema gives one")
+
+
+def _checked(schemas: Any) -> dict[str, Schema]:
+    if not isinstance(schemas or {}, Mapping):
+        raise SchemaError(f"schemas is a {type(schemas).__name__}; give a dict of schemas by table")
+    for name, schema in (schemas or {}).items():
+        if not isinstance(schema, Schema):
+            raise SchemaError(f"schemas: that of {name!r} is a {type(schema).__name__}; read_schema gives one")
+    return dict(schemas or {})
 
 
 def _n_roots(walk: Walk, name: str, models: Mapping[str, Any]) -> int:

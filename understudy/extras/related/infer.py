@@ -12,9 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evaluate.text import listed
-from synth.errors import TableError
-from synth.table import Table
-from understudy.extras.related.keys import ForeignKey, Keys, TableKeys, comparable
+from understudy.extras.related.keys import ForeignKey, Keys, TableKeys, comparable, sources_of
 
 WORDS = {"id", "key", "code", "cd", "no", "nr", "num", "number", "uuid", "guid", "fk", "pk", "sk", "ref", "row"}
 GLUED = re.compile(r"^(id|fk)?([a-z]{3,}?)(id|key|no|nr|num|number|code)?$")  # customerid, idProduct
@@ -49,9 +47,7 @@ def infer_keys(tables: Mapping[str, Any]) -> Keys:
       key order_id  (never repeats, never missing)
       customer_id -> customers  (the name, and all values are there)
     """
-    if not isinstance(tables, Mapping) or not tables:
-        raise TableError("tables are told by their names; pass a dict of one at least")
-    read = _Tables.of({str(name): Table.of(table).frame() for name, table in tables.items()})
+    read = _Tables.of({name: table.frame() for name, table in sources_of(tables).items()})
     near, primary = {name: list[str]() for name in read.columns}, {name: _primary(name, read) for name in read.columns}
     parents = {name: read.columns[name][key[0]] for name, key in primary.items() if len(key) == 1}
     extend = {a for a, b in permutations(parents, 2) if _goes_up(a, b, parents[a], parents[b], read)}

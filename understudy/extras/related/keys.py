@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from evaluate.text import listed
 from synth.errors import SchemaError, TableError, nearest
+from synth.table import Table
 from synth.validation import Frozen, refuse, sentence
 
 Orphans = Literal["refuse", "drop", "keep"]
@@ -29,7 +30,7 @@ class ForeignKey(Frozen):
     columns: tuple[str, ...] = Field(min_length=1, description="Columns that name a row of a table, as its key does.")
     table: str = Field(description="That table.")
 
-    _tuple = field_validator("columns", mode="before")(_names)
+    _tuple = field_validator("columns", mode="before", json_schema_input_type=str | tuple[str, ...])(_names)
 
     def __str__(self) -> str:
         return f"{' + '.join(self.columns)} -> {self.table}"
@@ -46,9 +47,9 @@ class TableKeys(Frozen):
     most: Most | None = Field(default=None, description="Rows of one parent that a fit with epsilon uses at most.")
     most_of_unit: Most | None = Field(default=None, description="Rows of one unit likewise; left out: a product.")
 
-    _tuple = field_validator("primary", mode="before")(_names)
+    _tuple = field_validator("primary", mode="before", json_schema_input_type=str | tuple[str, ...])(_names)
 
-    @field_validator("foreign", mode="before")
+    @field_validator("foreign", mode="before", json_schema_input_type=dict[str, str] | tuple[ForeignKey, ...])
     @classmethod
     def _listed(cls, value: Any) -> Any:
         pairs = value.items() if isinstance(value, Mapping) else ()
@@ -200,6 +201,13 @@ class Checked:
     parents: Mapping[str, Mapping[ForeignKey, Positions]]  # *Sensitive*
 
 
+def sources_of(tables: Any, what: str = "tables") -> dict[str, Table]:
+    """Tables by their names, each as what `us.fit` takes."""
+    if not isinstance(tables, Mapping) or not tables:
+        raise TableError(f"{what} are told by their names; pass a dict of one at least")
+    return {str(name): Table.of(table) for name, table in tables.items()}
+
+
 def check_columns(tables: Mapping[str, pd.DataFrame], keys: Keys) -> None:
     """Refuse keys of other tables or columns than there are. Reads no row."""
     if tables.keys() != keys.tables.keys():
@@ -259,7 +267,7 @@ def _has_texts(series: pd.Series) -> bool:
     return isinstance(next(iter(series.dropna()), None), str)
 
 
-def check_kept(keys: Keys, keep: Collection[str]) -> None:
+def check_kept(keys: Keys, keep: Any) -> None:
     if not isinstance(keep, Collection) or not all(isinstance(name, str) for name in keep):
         raise SchemaError(f"keep={keep!r} must be a list of names of tables")
     for name in keep:
