@@ -101,6 +101,8 @@ def expected(column: Any, real: frozenset[str], n: int, rng: np.random.Generator
     >>> round(expected(column, frozenset({"5550123", "5559123"}), 50, np.random.default_rng(0)), 6)
     0.5
     """
+    if column.is_identifier and column.consecutive:  # whoever numbers rows uses the same numbers
+        return float(n)
     if column.is_identifier:
         return n * len(real) / identifiers.capacity(column)
     if column.personal not in _NUMBERS:

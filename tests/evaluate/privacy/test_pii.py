@@ -191,3 +191,11 @@ def test_the_interval_of_a_columns_share_covers_its_expectation(n: int, leak: fl
         assert low is not None and high is not None
         covered += low <= 0.333 + leak * (1 - 0.333) <= high
     assert (0.93 <= covered / n <= 0.97) if n == 1_000 else covered > 50
+
+
+def test_numbers_that_count_rows_are_nobody_s() -> None:
+    ids = {"kind": "identifier", "bounds": (1000, 10**6), "rises_with": [], "consecutive": True}
+    schema = build_schema({"status": "declared", "columns": {"id": ids, "note": COLUMNS["note"]}})
+    rows = pd.DataFrame({"id": 1000 + np.arange(N), "note": "a"})
+    tables = Tables.prepare(rows[: N // 2], rows[N // 2 :], rows, schema)
+    assert {each.measure: each.value for each in pii.measure(tables).estimates}["privacy.personal"] == 0

@@ -13,6 +13,7 @@ import pytest
 import tomli_w
 
 from evaluate.gate.claim import claims_of
+from evaluate.provenance import Provenance
 from evaluate.result import Estimate
 from evaluate.result_io import evaluation_from
 from synth.dp.ledger import Ledger, open_ledger
@@ -168,7 +169,9 @@ def test_the_verdict_is_the_worst_of_tables_units_and_keys(finished: Any) -> Non
     # The guarantee limits any attack: what is measured beyond it is told, and the proof stands.
     assert any(f.reason.startswith("whole units: ") for f in judged.findings)
     bare = {
-        name: replace(each, candidates=tuple(replace(c, statement=None) for c in each.candidates))
+        name: replace(
+            each, provenance=Provenance(), candidates=tuple(replace(c, statement=None) for c in each.candidates)
+        )
         for name, each in outcome.evaluations.items()
     }
     assert running._together(strict, "mst", bare, verdicts, replace(related, attack=(found,))).verdict == "FAIL"

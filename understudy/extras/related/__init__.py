@@ -3,6 +3,7 @@
 _HERE = "understudy.extras.related"
 BRINGS = {
     "job": {"tables": f"{_HERE}.run:KIND"},
+    "schema command": {"related": f"{_HERE}.command:add_to"},
     "public name": {
         "Keys": f"{_HERE}.keys:Keys",
         "evaluate_related": f"{_HERE}.evaluation:evaluate_related",

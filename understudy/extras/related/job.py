@@ -128,24 +128,22 @@ def read_related(job_path: Path) -> RelatedInputs:
             files[f"{name}.schema"] = read_given(home / table.schema_path, f"schema of {name}", SchemaError)
             schemas[name] = schema_of(files[f"{name}.schema"])
             _check_columns(name, table, schemas[name])
-    drawn = [name for name in keys.order if name not in job.keep]
-    refuse_all = [
-        (not drawn, "every table is kept, so that nothing is drawn; set keep for public lookup tables alone"),
-        (not keys.tables[unit_of(keys, job.unit, job.keep)].primary if drawn else False,
-         "the table whose rows are people needs a primary key, by which they are split; name one"),
-    ]  # fmt: skip
-    for is_refused, message in refuse_all:
-        if is_refused:
-            raise JobError(message)
     inputs = RelatedInputs(job, files, keys, schemas, policy, waivers, {})
+    if not keys.tables[inputs.unit].primary:
+        raise JobError(f"unit={inputs.unit!r} needs a primary key, by which its rows are split; name one")
     if job.is_private and check_private(keys, job.keep, schemas) != inputs.unit:
         raise JobError(f"unit={job.unit!r}: with epsilon it is a row of the table that is below none; leave it out")
     top = schemas[inputs.unit]
     generators = {label: generator_of(p, top, f"generators.{label}", home) for label, p in job.points.items()}
-    for label, chosen in generators.items():
-        for name in drawn:
-            if schemas[name].order is not None and not draws_in_order(chosen, schemas[name]):
-                raise JobError(f"generators.{label}: it draws no rows that follow each other, as order of {name} asks")
+    for name in (n for n in keys.order if n not in job.keep and schemas[n].order is not None):
+        most = keys.tables[name].most or schemas[name].max_rows_per_unit
+        below = schemas[name].model_copy(update={"max_rows_per_unit": most, "n_units": top.n_units})
+        for label, chosen in generators.items():
+            if not draws_in_order(chosen, below):
+                raise JobError(
+                    f"generators.{label}: generator={chosen.name!r} draws no rows of {name} that follow each other; "
+                    "choose trees, arn, aim or mst, and with epsilon more of it or a lower most"
+                )
     return RelatedInputs(job, files, keys, schemas, policy, waivers, generators)
 
 
