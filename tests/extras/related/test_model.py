@@ -19,7 +19,7 @@ from understudy.extras.related.evaluation import evaluate_related, split_related
 from understudy.extras.related.fit import fit_related
 from understudy.extras.related.keys import Keys
 from understudy.extras.related.matching import deal, match
-from understudy.extras.related.model import RelatedModel
+from understudy.extras.related.model import RelatedModel, sampled_below
 
 Tables = dict[str, pd.DataFrame]
 
@@ -94,6 +94,37 @@ def test_a_key_that_is_primary_and_foreign_and_one_of_two_parents_hold() -> None
     assert (len(fewer["customer"]), len(fewer["album"])) == (50, 30)
     with pytest.raises(BadInput, match="n_roots=50 is of one table"):
         model.sample(50)
+
+
+def test_what_holds_between_a_row_and_those_above_it_still_does() -> None:
+    rng, n = np.random.default_rng(0), 250
+    day, days = pd.Timestamp("2024-01-01"), "D"
+    customer = pd.DataFrame({"customer": np.arange(n), "since": day + pd.to_timedelta(rng.integers(0, 900, n), days)})
+    by = np.repeat(np.arange(n), rng.poisson(2, n))
+    placed = customer["since"].to_numpy()[by] + pd.to_timedelta(rng.geometric(0.02, len(by)) - 1, days)
+    order = pd.DataFrame({"order": np.arange(len(by)), "customer": by, "placed": placed})
+    order["fee"] = rng.gamma(3, 9, len(by)).round(2)
+    at = np.repeat(np.arange(len(by)), 1 + rng.poisson(0.5, len(by)))
+    line = pd.DataFrame({"order": at, "sent": placed[at] + pd.to_timedelta(rng.geometric(0.3, len(at)) - 1, days)})
+    line["price"] = rng.gamma(3, 9, len(at)).round(2)
+    line["sum"] = (line["price"] + order["fee"].to_numpy()[at]).round(2)
+    last = customer["since"].max() + pd.Timedelta(4000, days)  # below whom no order is on a day that there is
+    customer = pd.concat([customer, pd.DataFrame({"customer": [n], "since": [last]})], ignore_index=True)
+    keys = {
+        "customer": "customer", "order": {"primary": "order", "foreign": {"customer": "customer"}},
+        "line": {"foreign": {"order": "order"}},
+    }  # fmt: skip
+    model = fit_related({"customer": customer, "order": order, "line": line}, keys, "trees")
+    drawn = model.sample(seed=1)
+    lines = drawn["line"].merge(drawn["order"], on="order").merge(drawn["customer"], on="customer")
+    assert len(lines) > 400
+    assert ((lines["since"] <= lines["placed"]) & (lines["placed"] <= lines["sent"])).all()
+    assert np.allclose(lines["price"] + lines["fee"], lines["sum"])
+    first = customer["since"].min()
+    known = pd.DataFrame({"customer.since": [last, first, last, first], "customer.rows of order": 1})
+    rows, kept = sampled_below(model.models["order"], known, rng)
+    assert kept.tolist() == [1, 3]
+    assert len(rows) == 2
 
 
 def test_a_saved_model_draws_the_same_tables(fitted: Any, tmp_path: Path) -> None:

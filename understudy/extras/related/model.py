@@ -13,6 +13,7 @@ from evaluate.text import listed
 from synth import identifiers
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
+from synth.generators.models.given import NoRows
 from synth.generators.registry import load_model
 from synth.output import whole_folder
 from synth.progress import Progress, quiet
@@ -142,7 +143,8 @@ class RelatedModel:
             if each.there is not None:
                 cells[each.there] = pd.Series(pd.array(rows >= 0, dtype="boolean"))
             cells |= {f"{each.prefix}.{c}": taken(theirs.columns[c], rows) for c in each.columns}
-        columns, at = self._rows_of(step, parent, model, at, cells, rng)
+        columns, at, kept = self._rows_of(step, parent, model, at, cells, rng)
+        named = {key: rows[kept] for key, rows in named.items()}
         return _Drawn(columns, pd.DataFrame(index=columns.index), above(at), named)
 
     def _slots(self, each: Further, parent: _Drawn, rng: np.random.Generator) -> np.ndarray:
@@ -162,21 +164,25 @@ class RelatedModel:
         at: Positions,
         cells: Mapping[str, pd.Series],
         rng: np.random.Generator,
-    ) -> tuple[pd.DataFrame, Positions]:
-        """A row below each row of the parent, at some positions, and these: of histories some may have ended early."""
+    ) -> tuple[pd.DataFrame, Positions, Any]:
+        """A row below each row of the parent, at some positions; these, of which some are left out, as histories may
+        end early; and which of them are kept.
+        """
+        every = slice(None)
         if len(at) == 0 and model is not None:
-            return pd.DataFrame({c: pd.Series(dtype=object) for c in model.schema.kept}), at
+            return pd.DataFrame({c: pd.Series(dtype=object) for c in model.schema.kept}), at, every
         assert step.first is not None
         above = sources(self.steps[step.first.table])
         of_parent = {target: taken(parent.columns[source], at) for source, target in above.items()}
         known = pd.DataFrame({**of_parent, **cells}, index=pd.RangeIndex(len(at)))
         if model is None:
-            return known, at
+            return known, at, every
         known = _within(known, model.schema, rng)
         if model.schema.order is None:
             if not step.inherited:
-                return model.sample(len(at), seed=_seed(rng)), at
-            return model.sample(given=known, seed=_seed(rng)), at
+                return model.sample(len(at), seed=_seed(rng)), at, every
+            columns, kept = sampled_below(model, known, rng)
+            return columns, at[kept], kept
         entity = str(model.schema.entity)
         numbers, first, counts = np.unique(
             np.where(at < 0, -1 - np.arange(len(at)), at), return_index=True, return_counts=True
@@ -184,7 +190,7 @@ class RelatedModel:
         of_parents = known.iloc[first].reset_index(drop=True)
         of_parents[entity] = pd.array(np.arange(len(first)), dtype="Int64")
         rows = model.rows_of(of_parents, counts, seed=_seed(rng))
-        return rows.drop(columns=entity), np.maximum(numbers, -1)[rows[entity].to_numpy(dtype=np.int64)]
+        return rows.drop(columns=entity), np.maximum(numbers, -1)[rows[entity].to_numpy(dtype=np.int64)], every
 
     def _keys_of(
         self, step: Step, result: _Drawn, drawn: Mapping[str, _Drawn], rng: np.random.Generator
@@ -327,6 +333,16 @@ load_related = RelatedModel.load
 
 def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**63))
+
+
+def sampled_below(model: Any, known: pd.DataFrame, rng: np.random.Generator) -> tuple[pd.DataFrame, Positions]:
+    """A row given each of these, and their positions: none where no row is lawful, as below a day after all of them."""
+    kept = np.arange(len(known))
+    while True:
+        try:
+            return model.sample(given=known.iloc[kept].reset_index(drop=True), seed=_seed(rng)), kept
+        except NoRows as error:
+            kept = np.delete(kept, error.rows)
 
 
 def _generated(column: IdentifierColumn, n: int, rng: np.random.Generator, name: str) -> np.ndarray:

@@ -6,15 +6,18 @@ key of a lookup table that is taken over is a category. Names of columns of othe
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from synth.constraints import Formula, Inequality
 from synth.errors import SchemaError
 from synth.infer import infer_schema
+from synth.infer.relations import add_modeled, find
 from synth.schema import Schema
 from synth.schema.residual_schema import free_name
 from synth.table import conform
@@ -244,8 +247,28 @@ def _join(
     if joined.columns:
         walk.schemas[name] = Schema.model_validate({**base, "columns": joined.columns})
     walk.rows[name] = pd.DataFrame(joined.cells, index=pd.RangeIndex(joined.n))
+    if own is not None and own.order is None and not walk.private:
+        walk.schemas[name] = _with_relations(walk.schemas[name], walk.rows[name], own.columns, inherited)
     changes = {"inherited": tuple(inherited), "further": tuple(further), "carried": tuple(carried)}
     walk.steps[name] = step.model_copy(update=changes)
+
+
+def _with_relations(schema: Schema, rows: pd.DataFrame, own: Collection[str], inherited: Collection[str]) -> Schema:
+    """The schema with what holds between own columns and others, as of one table. `rows`: *Sensitive*.
+
+    Columns that rows are drawn given are never computed. Of declared own columns nothing is a law that nobody declared.
+    """
+    modeled = {name: column for name, column in schema.columns.items() if column.modeled is not None}
+    if schema.status == "declared" and modeled:
+        return schema
+    laws, relations = find(rows[list(schema.kept)], schema, laws=schema.status == "inferred", given=inherited)
+    columns = {**schema.columns, **{name: _as_operand(c, missing=c.missing) for name, c in modeled.items()}}
+    schema = schema.model_copy(update={"status": "inferred", **({"columns": columns} if relations else {})})
+    for law in laws:
+        if isinstance(law, Formula | Inequality) and len({*law.columns} & {*own}) not in (0, len({*law.columns})):
+            with suppress(ValidationError):  # beside the others
+                schema = Schema.model_validate({**dict(schema), "constraints": (*schema.constraints, law)})
+    return add_modeled(schema, relations)
 
 
 def sources(above: Step) -> dict[str, str]:
