@@ -127,6 +127,17 @@ def test_what_holds_between_a_row_and_those_above_it_still_does() -> None:
     assert len(rows) == 2
 
 
+def test_numbers_of_rows_that_few_have_are_not_lost() -> None:
+    numbers = np.repeat([0, 1, 2, 15], [60, 60, 60, 12])
+    left = pd.DataFrame({"a": np.arange(len(numbers)), "x": np.arange(len(numbers)) % 7})
+    right = pd.DataFrame({"a": np.repeat(left["a"], numbers), "y": np.arange(numbers.sum()) % 5})
+    keys = {"left": "a", "right": {"foreign": {"a": "left"}}}
+    model = fit_related({"left": left, "right": right}, keys, "trees")
+    drawn = [model.sample(seed=seed)["right"]["a"].value_counts() for seed in range(5)]
+    assert 0.85 < np.mean([each.sum() for each in drawn]) / numbers.sum() < 1.15
+    assert max(each.max() for each in drawn) <= 15
+
+
 def test_a_saved_model_draws_the_same_tables(fitted: Any, tmp_path: Path) -> None:
     _, model, drawn = fitted
     model.save(tmp_path / "model")

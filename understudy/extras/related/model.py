@@ -126,7 +126,11 @@ class RelatedModel:
         """Rows below the rows of the first parent, as many as each of these has."""
         assert step.first is not None
         table, parent = step.first.table, drawn[step.first.table]
-        counts = parent.columns[step.count].to_numpy(dtype=np.int64)
+        counts = parent.columns[step.count].to_numpy(dtype=np.int64, copy=True)
+        most, mean = step.beyond
+        if most:  # of the highest count, as many more as there were on average
+            highest = np.flatnonzero(counts == self.models[table].schema.columns[step.count].bounds[1])
+            counts[highest] += rng.binomial(most, mean / most, len(highest))
         at = np.repeat(np.arange(len(counts)), counts)
         loose = int(rng.binomial(len(counts), min(step.loose, 1.0))) + int(step.loose) * len(counts)
         at = np.append(at, np.full(loose, -1))

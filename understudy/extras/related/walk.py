@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 
 from synth.constraints import Formula, Inequality
 from synth.errors import SchemaError
+from synth.generators.trees import LEAST_UNITS
 from synth.infer import infer_schema
 from synth.infer.relations import add_modeled, find
 from synth.schema import Schema
@@ -54,6 +55,7 @@ class Step(Frozen):
     implied: tuple[tuple[ForeignKey, str], ...] = ()  # keys that name the row of a table above
     inherited: tuple[str, ...] = ()  # columns that a row is drawn given, as the model names them
     count: str | None = None  # column of the first parent that holds how many rows it has
+    beyond: tuple[int, float] = (0, 0.0)  # more rows that one of the highest count has at most, and on average
     loose: float = 0.0  # rows without a first parent, for each row of that table
     carried: tuple[str, ...] = ()  # its own columns that rows below are drawn given
 
@@ -304,43 +306,71 @@ def _add_counts(
     """Numbers of rows below each row, of those that name it, and of those below it that name something within."""
     counts = []
 
-    def add(words: str, at: Positions, most: int) -> str:
-        numbers = np.bincount(at[at >= 0], minlength=joined.n)
-        most = most if walk.private else max(int(numbers.max(initial=0)), 1)
+    def add(words: str, numbers: np.ndarray, most: int) -> str:
+        most = most if walk.private else int(numbers.max(initial=0))
         column = {"kind": "integer", "bounds": (0, most)}
         counts.append(joined.add(words, column, pd.array(np.minimum(numbers, most), dtype="Int64")))
         return counts[-1]
 
     for child, step in walk.steps.items():
         for key in (key for key in walk.keys.tables[child].foreign if key.table == name):
+            numbers = _numbers(parents[child][key], joined.n)
             if key == step.first:
-                most = _most(walk.keys, child, walk)
-                _change(walk, child, key, count=add(f"rows of {child}", parents[child][key], most))
+                numbers, beyond = (numbers, (0, 0.0)) if walk.private else _capped(numbers, _unit_of(walk, name)[1])
+                count = add(f"rows of {child}", numbers, _most(walk.keys, child, walk))
+                _change(walk, child, key, count=count, beyond=beyond)
             elif any(each.key == key for each in step.further):
                 most, words = of_unit(walk.keys, child, walk), f"rows of {child} by {'+'.join(key.columns)}"
-                _change(walk, child, key, count=add(words, parents[child][key], most))
+                _change(walk, child, key, count=add(words, numbers, most))
         for each in (each for each in step.further if each.before and each.within == name):
             at = np.where(parents[child][each.key] >= 0, walk.above[child][name], -1)
-            total = add(f"rows of {child} with {each.prefix}", at, of_unit(walk.keys, child, walk))
+            numbers = _numbers(at, joined.n)
+            total = add(f"rows of {child} with {each.prefix}", numbers, of_unit(walk.keys, child, walk))
             _change(walk, child, each.key, total=total)
     return counts
 
 
-def _with_unit(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined) -> dict[str, Any]:
-    """The schema but for its columns, one of which is added: that names the unit of each row."""
+def _numbers(at: Positions, n: int) -> np.ndarray:
+    return np.bincount(at[at >= 0], minlength=n)
+
+
+def _capped(numbers: np.ndarray, units: Positions | None) -> tuple[np.ndarray, tuple[int, float]]:
+    """Numbers of rows with those cut off that few units have, and how many more of these there are: most and mean.
+
+    A generator gives what few units hold to the value beside it, so that each level would have fewer rows.
+    """
+    weights = np.ones(len(numbers))
+    if units is not None:
+        _, which, sizes = np.unique(units, return_inverse=True, return_counts=True)
+        weights /= sizes[which]
+    at_least = np.bincount(numbers, weights, minlength=1)[::-1].cumsum()[::-1]
+    cap = int(np.flatnonzero(at_least >= min(LEAST_UNITS, at_least[0]))[-1])
+    more = numbers[numbers >= cap] - cap
+    return np.minimum(numbers, cap), (int(more.max(initial=0)), float(more.sum() / max(len(more), 1)))
+
+
+def _unit_of(walk: Walk, name: str) -> tuple[str | None, Positions | None]:
+    """The table whose rows are the units of a table below it, and the unit of each row, a number of its own if none."""
     own, above = walk.own.get(name), walk.above[name]
-    base: dict[str, Any] = {"status": "inferred"} if own is None else dict(own)
-    is_history, root = own is not None and own.order is not None, next(reversed(above), None)
     # Without a promise, and where no unit is named, it is the row of the first parent: what few hold is blurred. Where
     # there are few of them, as of regions, nothing would be left.
     many = (table for table in list(above)[:1] if len(walk.rows[table]) >= FEWEST_UNITS)
-    table = root if walk.private else walk.unit or next(many, None)
-    table = next(iter(above)) if is_history else table if table in above else None
+    table = next(reversed(above), None) if walk.private else walk.unit or next(many, None)
+    if own is not None and own.order is not None:
+        table = next(iter(above))
+    if table not in above:
+        return None, None
+    return table, np.where(above[table] < 0, 2**40 + np.arange(len(above[table])), above[table])
+
+
+def _with_unit(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined) -> dict[str, Any]:
+    """The schema but for its columns, one of which is added: that names the unit of each row."""
+    own, (table, units) = walk.own.get(name), _unit_of(walk, name)
+    base: dict[str, Any] = {"status": "inferred"} if own is None else dict(own)
     if table is not None and joined.columns:
-        at = above[table]
-        cells = pd.array(np.where(at < 0, 2**40 + np.arange(len(at)), at), dtype="Int64")
+        cells = pd.array(units, dtype="Int64")
         column = {"kind": "identifier", "bounds": (0, 2**53)}
-        if is_history:
+        if own is not None and own.order is not None:
             unit = str(base["entity"])
             joined.columns[unit], joined.cells[unit] = column, pd.Series(cells)
             base["constant_in_entity"] = tuple(inherited)
@@ -350,12 +380,12 @@ def _with_unit(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined)
         if walk.private:
             base["max_rows_per_unit"] = of_unit(walk.keys, name, walk)
     if walk.private:
-        top = walk.declared[root or name]
+        top = walk.declared[table or name]
         base |= {"n_units": top.n_units, "dataset": top.dataset, "status": "declared"}
     return base
 
 
-def _change(walk: Walk, child: str, key: ForeignKey, **names: str) -> None:
+def _change(walk: Walk, child: str, key: ForeignKey, **names: Any) -> None:
     """Note what the columns are called that hold numbers of rows of a child by one of its keys."""
     step = walk.steps[child]
     further = tuple(each.model_copy(update=names) if each.key == key else each for each in step.further)
