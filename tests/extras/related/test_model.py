@@ -92,6 +92,9 @@ def test_a_key_that_is_primary_and_foreign_and_one_of_two_parents_hold() -> None
     assert (np.array(apart[1]) > 0.6 * np.array(apart[0])).all()
     fewer = model.sample({"customer": 50, "album": 30}, seed=1)
     assert (len(fewer["customer"]), len(fewer["album"])) == (50, 30)
+    alone = next(t for t in (model.sample({"customer": 1, "album": 1}, seed=seed) for seed in range(9))
+                 if len(t["invoice"]) == 0)  # fmt: skip
+    assert alone["invoice"].dtypes.to_dict() == real["invoice"].dtypes.to_dict()
     with pytest.raises(BadInput, match="n_roots=50 is of one table"):
         model.sample(50)
 
@@ -125,6 +128,8 @@ def test_what_holds_between_a_row_and_those_above_it_still_does() -> None:
     rows, kept = sampled_below(model.models["order"], known, rng)
     assert kept.tolist() == [1, 3]
     assert len(rows) == 2
+    none, _ = sampled_below(model.models["order"], known.iloc[[0]], rng)
+    assert (len(none), none.dtypes.to_dict()) == (0, rows.dtypes.to_dict())
 
 
 def test_numbers_of_rows_that_few_have_are_not_lost() -> None:
@@ -181,6 +186,20 @@ def test_a_row_without_anything_to_learn_still_names_its_parents() -> None:
     drawn = fit_related({"left": left, "right": right, "both": both}, keys, "trees").sample(seed=0)
     assert set(valid_keys(drawn, Keys.of(keys)).values()) == {1.0}
     assert 300 < len(drawn["both"]) < 500
+
+
+@pytest.mark.parametrize("gone", [("ticket",), ("order", "line"), ("product",)])
+def test_tables_without_rows_stay_so_and_keep_their_columns(gone: tuple[str, ...]) -> None:
+    real = small(60)
+    lost = {"order": ("ticket", "order_id", "Int64"), "product": ("line", "product_id", "object")}
+    for name in gone:
+        real[name] = real[name].iloc[:0]
+        child, column, dtype = lost.get(name, ("ticket", "order_id", "Int64"))
+        real[child] = real[child].assign(**{column: pd.Series(None, real[child].index, dtype=dtype)})
+    drawn = fit_related(real, KEYS, "trees", keep=("product",), progress=quiet).sample(seed=0)
+    for name, table in real.items():
+        assert (len(drawn[name]) == 0) == (len(table) == 0)
+        assert drawn[name].dtypes.astype(str).to_dict() == table.dtypes.astype(str).to_dict()
 
 
 def test_a_generator_that_draws_no_rows_given_others_is_refused_before_a_fit() -> None:

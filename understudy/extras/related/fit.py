@@ -106,13 +106,15 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
         checked = check_keys(frames, keys, orphans)
         rows, parents = dict(checked.tables), {name: dict(each) for name, each in checked.parents.items()}
     walk = lay_out(rows, parents, keys, keep, schemas, private=chosen.promises, unit=unit)
+    if not walk.steps:
+        raise TableError("the tables to be learned have no rows; give some to one of them at least")
     with shown(progress) as tell:
         models, statement = _fitted(walk, chosen, seed, tell)
     return RelatedModel(
         keys, statement, models, {name: frames[name] for name in keep}, walk.steps,
         {name: tuple(map(str, frame)) for name, frame in frames.items()},
         {name: _made(walk, name, rows[name]) for name in walk.steps},
-        {name: _dtypes(walk, name, frames[name]) for name in walk.steps},
+        {name: _dtypes(walk, name, frames[name]) for name in frames if name not in keep},
         {name: _n_roots(walk, name, models) for name in walk.roots},
         {} if chosen.promises else _slots(walk, rows, parents),
         {name: source.back for name, source in sources.items()},
@@ -160,8 +162,8 @@ def _made(walk: Walk, name: str, frame: pd.DataFrame) -> dict[str, IdentifierCol
 
 
 def _dtypes(walk: Walk, name: str, frame: pd.DataFrame) -> dict[str, str]:
-    """Of the columns of keys: as they came, of a private fit as they are declared."""
-    columns = sorted(hidden_columns(walk.keys, name))
+    """Of the columns of keys: as they came, of a private fit as they are declared. Of a table without rows, of all."""
+    columns = sorted(hidden_columns(walk.keys, name)) if name in walk.steps else list(map(str, frame))
     if not walk.private:
         return {c: str(frame[c].dtype) for c in columns}
     known: Any = walk.declared[name].columns

@@ -19,7 +19,7 @@ from synth.output import whole_folder
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.schema.kinds import IdentifierColumn
-from synth.table import conform
+from synth.table import conform, present
 from synth.table.table import as_they_are
 from understudy.extras.related.keys import ForeignKey, Keys, Positions, comparable, followed, repeats, taken
 from understudy.extras.related.matching import deal, match, without_pairs
@@ -58,7 +58,7 @@ class RelatedModel:
     steps: Mapping[str, Step]
     columns: Mapping[str, tuple[str, ...]]  # of each table, in order
     made: Mapping[str, Mapping[str, IdentifierColumn]]  # keys that are made anew, by table and column
-    dtypes: Mapping[str, Mapping[str, str]]  # of columns of keys
+    dtypes: Mapping[str, Mapping[str, str]]  # of columns of keys; of tables that had no rows, of all
     n_rows: Mapping[str, int]  # of roots
     slots: Mapping[str, tuple[int, ...]]  # of large lookup tables: how often each row is named, by key
     backs: Mapping[str, Any]  # to the kinds of frames that came
@@ -89,6 +89,9 @@ class RelatedModel:
                 keys = self.kept[name][list(self.keys.tables[name].primary)]
                 drawn[name] = _Drawn(self.kept[name], keys, {})
                 tables[name] = self.kept[name].copy()
+                continue
+            if name not in self.steps:
+                tables[name] = pd.DataFrame({c: pd.Series(dtype=dtype) for c, dtype in self.dtypes[name].items()})
                 continue
             drawn[name] = self._drawn(name, drawn, wanted, rng)
             whole = pd.concat([drawn[name].columns, drawn[name].keys], axis=1)
@@ -174,7 +177,7 @@ class RelatedModel:
         """
         every = slice(None)
         if len(at) == 0 and model is not None:
-            return pd.DataFrame({c: pd.Series(dtype=object) for c in model.schema.kept}), at, every
+            return _no_rows(model.schema), at, every
         assert step.first is not None
         above = sources(self.steps[step.first.table])
         of_parent = {target: taken(parent.columns[source], at) for source, target in above.items()}
@@ -220,7 +223,7 @@ class RelatedModel:
             rest = [comparable(keys[c] if c in keys else result.columns[c]) for c in own.primary if c != own.number]
             keys[own.number] = pd.Series(range(n)).groupby(rest).cumcount() + 1
         for column, dtype in self.dtypes[step.table].items():
-            keys[column] = _as_dtype(keys[column], dtype)
+            keys[column] = _as_dtype(keys.get(column, pd.Series(None, keys.index, dtype=object)), dtype)
         return keys
 
     def _chosen(
@@ -342,11 +345,18 @@ def _seed(rng: np.random.Generator) -> int:
 def sampled_below(model: Any, known: pd.DataFrame, rng: np.random.Generator) -> tuple[pd.DataFrame, Positions]:
     """A row given each of these, and their positions: none where no row is lawful, as below a day after all of them."""
     kept = np.arange(len(known))
-    while True:
+    while len(kept):
         try:
             return model.sample(given=known.iloc[kept].reset_index(drop=True), seed=_seed(rng)), kept
         except NoRows as error:
             kept = np.delete(kept, error.rows)
+    return _no_rows(model.schema), kept
+
+
+def _no_rows(schema: Schema) -> pd.DataFrame:
+    """A table of no rows, its columns as they are drawn."""
+    columns = {name: pd.Series(dtype=object) for name in schema.written}
+    return present(conform(pd.DataFrame(columns), schema, outside="clamp"), schema)
 
 
 def _generated(column: IdentifierColumn, n: int, rng: np.random.Generator, name: str) -> np.ndarray:

@@ -78,28 +78,31 @@ class Walk:
 
     @property
     def roots(self) -> list[str]:
-        return [name for name in self.keys.order if name not in self.keep and self.steps[name].first is None]
+        return [name for name, step in self.steps.items() if step.first is None]
 
 
 def lay_out(
     tables: Mapping[str, pd.DataFrame], parents: Mapping[str, Mapping[ForeignKey, Positions]], keys: Keys,
     keep: Collection[str], schemas: Mapping[str, Schema], *, private: bool, unit: str | None = None,
 ) -> Walk:  # fmt: skip
-    """The tables as they are fitted. `tables`, `parents`: *Sensitive*. With valid keys; of a private fit `bounded`."""
+    """The tables as they are fitted. `tables`, `parents`: *Sensitive*. With valid keys; of a private fit `bounded`.
+
+    Without a promise, tables that have no rows are left out, and keys to them, which are missing.
+    """
     own = dict[str, Schema]()
-    for name in keys.order:
+    drawn = [name for name in keys.order if name not in keep and (private or len(tables[name]))]
+    for name in drawn:
         hidden = hidden_columns(keys, name)
         shown = [column for column in map(str, tables[name]) if column not in hidden]
-        if name in keep or not shown:
+        if not shown:
             continue
         if name not in schemas:
             own[name] = infer_schema(tables[name][shown], propose_entity=False)
         elif (schema := _without(schemas[name], hidden)) is not None:
             own[name] = schema
     walk = Walk(keys, frozenset(keep), private, schemas, own, unit)
-    for name in keys.order:
-        if name not in keep:
-            _add_table(walk, name, tables, parents)
+    for name in drawn:
+        _add_table(walk, name, tables, parents)
     for name in walk.steps:  # numbers of rows below, which are known once the steps are
         _join(walk, name, tables, parents)
     return walk
@@ -126,7 +129,8 @@ def _add_table(
 ) -> None:
     """Choose the first parent of a table, and what becomes of its other keys."""
     keys, frame, at = walk.keys, tables[name], parents[name]
-    own, options = keys.tables[name], candidates(keys, name, walk.keep)
+    full = [k for k in keys.tables[name].foreign if walk.private or len(tables[k.table])]
+    options = [key for key in candidates(keys, name, walk.keep) if key in full]
     first = options[0] if options else None
     if len(options) > 1 and not walk.private:
         first = max(
@@ -138,7 +142,7 @@ def _add_table(
         above |= {table: followed(at[first], rows) for table, rows in walk.above[first.table].items()}
     assigned = {*first.columns} if first else set()
     further, implied = list[Further](), list[tuple[ForeignKey, str]]()
-    for key in sorted(own.foreign, key=lambda key: -len(key.columns)):
+    for key in sorted(full, key=lambda key: -len(key.columns)):
         if {*key.columns} <= assigned:
             continue
         if assigned & {*key.columns}:
