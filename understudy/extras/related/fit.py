@@ -12,8 +12,11 @@ from synth.dp.budget import Budget, statement_of
 from synth.dp.schedule import Schedule, calibrate
 from synth.dp.statement import PrivacyStatement
 from synth.errors import BudgetError, JobError, SchemaError, TableError, nearest
+from synth.generators.aim import Aim
+from synth.generators.auto import Auto
 from synth.generators.base import Generator, cautions, compose, draws_in_order, fit_model, unwrapped
-from synth.generators.marginal_generator import MarginalGenerator
+from synth.generators.latent_class import LatentClass
+from synth.generators.marginal_generator import Independent, MarginalGenerator
 from synth.generators.registry import generator as specification
 from synth.generators.trees import AutoregressiveGenerator
 from synth.infer import infer_schema
@@ -21,6 +24,7 @@ from synth.progress import Progress, quiet, show, shown
 from synth.schema import Schema
 from synth.schema.kinds import IdentifierColumn
 from synth.table import Table, conform
+from understudy.extras.related.below import PILOT_ROWS, BelowOthers
 from understudy.extras.related.infer import infer_keys
 from understudy.extras.related.keys import (
     Keys,
@@ -31,9 +35,9 @@ from understudy.extras.related.keys import (
     hidden_columns,
     made_anew,
 )
-from understudy.extras.related.model import RelatedModel
+from understudy.extras.related.model import Drawn, RelatedModel, as_known
 from understudy.extras.related.units import bounded, check_private
-from understudy.extras.related.walk import Walk, lay_out
+from understudy.extras.related.walk import Walk, lay_out, with_measured
 
 
 def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyword)
@@ -175,7 +179,7 @@ def _fitted(
 ) -> tuple[dict[str, Any], PrivacyStatement | None]:
     """A model of each table, and the statement on all of them."""
     learned = {name: schema for name, schema in walk.schemas.items() if name in walk.learned}
-    chosen = {name: compose(generator, schema) for name, schema in learned.items()}
+    chosen = {name: _chosen(walk, name, generator) for name in learned}
     for name, each in chosen.items():
         kind = unwrapped(each).chosen(learned[name])
         if learned[name].order is not None and not draws_in_order(generator, learned[name]):
@@ -191,7 +195,8 @@ def _fitted(
     budgets, statement = dict[str, Budget](), None
     if generator.promises:
         budgets, statement = _budgets(walk, chosen)
-    models = {}
+    models = dict[str, Any]()
+    drawn, rng = dict[str, Drawn](), np.random.default_rng(seed)
     for at, (name, schema) in enumerate(learned.items()):
 
         def tell(label: str, share: float | None, at: int = at, name: str = name) -> None:
@@ -200,8 +205,40 @@ def _fitted(
         options = {"known": walk.steps[name].inherited, "budget": budgets.get(name)}
         for sentence in cautions(chosen[name], schema):
             warnings.warn(f"{name}: {sentence}", stacklevel=3)
+        if isinstance(chosen[name], BelowOthers) and chosen[name].known:
+            schema, rows = _told(walk, name, models, drawn, rng)
+            chosen[name] = chosen[name].model_copy(update={"rows": rows})
         models[name] = fit_model(chosen[name], walk.rows[name], schema, seed=seed, progress=tell, **options)
     return models, statement
+
+
+def _chosen(walk: Walk, name: str, generator: Generator) -> Generator:
+    """The generator of one table; of rows below others with epsilon, one that spends nothing on what is known."""
+    chosen, step = compose(generator, walk.schemas[name]), walk.steps[name]
+    if step.first is None or not walk.private or not isinstance(chosen, MarginalGenerator):
+        return chosen
+    if isinstance(generator, Auto) and isinstance(chosen, LatentClass):  # which cannot spare it
+        chosen = Aim(epsilon=chosen.epsilon, delta=chosen.delta)
+    spares = chosen.conditional or isinstance(chosen, Independent)
+    return BelowOthers(base=chosen, known=step.inherited if spares else ())
+
+
+def _told(
+    walk: Walk, name: str, models: Mapping[str, Any], drawn: dict[str, Drawn], rng: np.random.Generator
+) -> tuple[Schema, pd.DataFrame]:
+    """The schema of a table with what was measured above it, and synthetic rows of what its own are drawn given."""
+    related, order = RelatedModel(walk.keys, None, models, {}, walk.steps, {}, {}, {}, {}, {}, {}), list(walk.steps)
+    for table in order[: order.index(name)]:
+        if table not in drawn and walk.steps[table].first is None:
+            n = min(models[table].default_rows, PILOT_ROWS)
+            columns = models[table].sample(n, seed=int(rng.integers(2**63)))
+            drawn[table] = Drawn(columns, pd.DataFrame(index=columns.index), {})
+        elif table not in drawn:
+            drawn[table] = related.below(walk.steps[table], drawn, models.get(table), rng)
+    known, _, _ = related.known_rows(walk.steps[name], drawn, rng)
+    schema = with_measured(walk, name, {table: model.schema for table, model in models.items()})
+    rows = known.sample(min(len(known), PILOT_ROWS), random_state=rng).reset_index(drop=True)
+    return schema, as_known(rows, schema, rng)
 
 
 def _budgets(walk: Walk, chosen: Mapping[str, Any]) -> tuple[dict[str, Budget], PrivacyStatement]:

@@ -31,7 +31,7 @@ DESCRIPTION = "related.json"
 
 
 @dataclass
-class _Drawn:
+class Drawn:
     """Synthetic rows of one table."""
 
     columns: pd.DataFrame  # as the model draws them, with inherited ones
@@ -82,12 +82,12 @@ class RelatedModel:
             JobError: `n_roots` names no such table, or is no whole number from 1.
         """
         wanted, rng = self._wanted(n_roots), np.random.default_rng(seed)
-        drawn, tables = dict[str, _Drawn](), dict[str, Any]()
+        drawn, tables = dict[str, Drawn](), dict[str, Any]()
         for at, name in enumerate(self.keys.order):
             progress(f"sampling {name}", at / len(self.keys.order))
             if name in self.kept:
                 keys = self.kept[name][list(self.keys.tables[name].primary)]
-                drawn[name] = _Drawn(self.kept[name], keys, {})
+                drawn[name] = Drawn(self.kept[name], keys, {})
                 tables[name] = self.kept[name].copy()
                 continue
             if name not in self.steps:
@@ -113,20 +113,29 @@ class RelatedModel:
         return {**self.n_rows, **n_roots}
 
     def _drawn(
-        self, name: str, drawn: Mapping[str, _Drawn], wanted: Mapping[str, int], rng: np.random.Generator
-    ) -> _Drawn:
+        self, name: str, drawn: Mapping[str, Drawn], wanted: Mapping[str, int], rng: np.random.Generator
+    ) -> Drawn:
         step, model = self.steps[name], self.models.get(name)
         if step.first is None:
             n = wanted[name]
             columns = pd.DataFrame(index=pd.RangeIndex(n)) if model is None else model.sample(n, seed=_seed(rng))
-            result = _Drawn(columns, pd.DataFrame(index=columns.index), {})
+            result = Drawn(columns, pd.DataFrame(index=columns.index), {})
         else:
-            result = self._below(step, drawn, model, rng)
+            result = self.below(step, drawn, model, rng)
         result.keys = self._keys_of(step, result, drawn, rng)
         return self._without_repeats(step, result, drawn, rng)
 
-    def _below(self, step: Step, drawn: Mapping[str, _Drawn], model: Any, rng: np.random.Generator) -> _Drawn:
-        """Rows below the rows of the first parent, as many as each of these has."""
+    def below(self, step: Step, drawn: Mapping[str, Drawn], model: Any, rng: np.random.Generator) -> Drawn:
+        """Rows below the rows of the first parent, as many as each of these has, but for those that cannot be."""
+        known, above, named = self.known_rows(step, drawn, rng)
+        columns, kept = self._rows_of(step, model, known, above, rng)
+        above, named = ({each: rows[kept] for each, rows in of.items()} for of in (above, named))
+        return Drawn(columns, pd.DataFrame(index=columns.index), above, named)
+
+    def known_rows(
+        self, step: Step, drawn: Mapping[str, Drawn], rng: np.random.Generator
+    ) -> tuple[pd.DataFrame, dict[str, Positions], dict[ForeignKey, Positions]]:
+        """What rows below others are drawn given, the rows of tables above, and those that they name already."""
         assert step.first is not None
         table, parent = step.first.table, drawn[step.first.table]
         counts = parent.columns[step.count].to_numpy(dtype=np.int64, copy=True)
@@ -137,24 +146,21 @@ class RelatedModel:
         at = np.repeat(np.arange(len(counts)), counts)
         loose = int(rng.binomial(len(counts), min(step.loose, 1.0))) + int(step.loose) * len(counts)
         at = np.append(at, np.full(loose, -1))
-
-        def above(at: Positions) -> dict[str, Positions]:
-            return {table: at, **{name: followed(at, rows) for name, rows in parent.above.items()}}
-
-        named, cells = dict[ForeignKey, Positions](), dict[str, pd.Series]()
+        above = {table: at, **{name: followed(at, rows) for name, rows in parent.above.items()}}
+        of_parent = sources(self.steps[table]).items()
+        cells = {target: taken(parent.columns[source], at) for source, target in of_parent if source in parent.columns}
+        named = dict[ForeignKey, Positions]()
         for each in (each for each in step.further if each.before):
             within, theirs = str(each.within), drawn[each.key.table]
             slots = self._slots(each, theirs, rng)
             totals = None if each.there is None else drawn[within].columns[each.total].to_numpy(dtype=np.int64)
-            rows = named[each.key] = deal(above(at)[within], theirs.above[within], slots, totals, rng)
+            rows = named[each.key] = deal(above[within], theirs.above[within], slots, totals, rng)
             if each.there is not None:
                 cells[each.there] = pd.Series(pd.array(rows >= 0, dtype="boolean"))
             cells |= {f"{each.prefix}.{c}": taken(theirs.columns[c], rows) for c in each.columns}
-        columns, at, kept = self._rows_of(step, parent, model, at, cells, rng)
-        named = {key: rows[kept] for key, rows in named.items()}
-        return _Drawn(columns, pd.DataFrame(index=columns.index), above(at), named)
+        return pd.DataFrame(cells, index=pd.RangeIndex(len(at))), above, named
 
-    def _slots(self, each: Further, parent: _Drawn, rng: np.random.Generator) -> np.ndarray:
+    def _slots(self, each: Further, parent: Drawn, rng: np.random.Generator) -> np.ndarray:
         """How often each row of a parent is to be named, in its own draw and some more given its other columns."""
         model, own = self.models[each.key.table], parent.columns[each.count].to_numpy(dtype=np.int64)
         if model.schema.order is not None:
@@ -164,44 +170,28 @@ class RelatedModel:
         return np.stack([own, *(drawn.to_numpy(dtype=np.int64) for drawn in more)])
 
     def _rows_of(
-        self,
-        step: Step,
-        parent: _Drawn,
-        model: Any,
-        at: Positions,
-        cells: Mapping[str, pd.Series],
-        rng: np.random.Generator,
-    ) -> tuple[pd.DataFrame, Positions, Any]:
-        """A row below each row of the parent, at some positions; these, of which some are left out, as histories may
-        end early; and which of them are kept.
-        """
-        every = slice(None)
-        if len(at) == 0 and model is not None:
-            return _no_rows(model.schema), at, every
-        assert step.first is not None
-        above = sources(self.steps[step.first.table])
-        of_parent = {target: taken(parent.columns[source], at) for source, target in above.items()}
-        known = pd.DataFrame({**of_parent, **cells}, index=pd.RangeIndex(len(at)))
+        self, step: Step, model: Any, known: pd.DataFrame, above: Mapping[str, Positions], rng: np.random.Generator
+    ) -> tuple[pd.DataFrame, Positions]:
+        """A row for each known one, and which: no lawful row may go with some, and histories may end early."""
+        every = np.arange(len(known))
         if model is None:
-            return known, at, every
-        known = _within(known, model.schema, rng)
+            return known, every
+        if len(known) == 0:
+            return _no_rows(model.schema), every
+        known = as_known(known, model.schema, rng)
         if model.schema.order is None:
             if not step.inherited:
-                return model.sample(len(at), seed=_seed(rng)), at, every
-            columns, kept = sampled_below(model, known, rng)
-            return columns, at[kept], kept
-        entity = str(model.schema.entity)
-        numbers, first, counts = np.unique(
-            np.where(at < 0, -1 - np.arange(len(at)), at), return_index=True, return_counts=True
-        )
+                return model.sample(len(known), seed=_seed(rng)), every
+            return sampled_below(model, known, rng)
+        assert step.first is not None
+        entity, at = str(model.schema.entity), above[step.first.table]
+        _, first, counts = np.unique(np.where(at < 0, -1 - every, at), return_index=True, return_counts=True)
         of_parents = known.iloc[first].reset_index(drop=True)
         of_parents[entity] = pd.array(np.arange(len(first)), dtype="Int64")
         rows = model.rows_of(of_parents, counts, seed=_seed(rng))
-        return rows.drop(columns=entity), np.maximum(numbers, -1)[rows[entity].to_numpy(dtype=np.int64)], every
+        return rows.drop(columns=entity), first[rows[entity].to_numpy(dtype=np.int64)]
 
-    def _keys_of(
-        self, step: Step, result: _Drawn, drawn: Mapping[str, _Drawn], rng: np.random.Generator
-    ) -> pd.DataFrame:
+    def _keys_of(self, step: Step, result: Drawn, drawn: Mapping[str, Drawn], rng: np.random.Generator) -> pd.DataFrame:
         """The columns of all keys of rows: those of parents, and those that are made anew."""
         own, n, cells = self.keys.tables[step.table], len(result.columns), dict[str, pd.Series]()
 
@@ -227,7 +217,7 @@ class RelatedModel:
         return keys
 
     def _chosen(
-        self, step: Step, each: Further, result: _Drawn, drawn: Mapping[str, _Drawn], rng: np.random.Generator
+        self, step: Step, each: Further, result: Drawn, drawn: Mapping[str, Drawn], rng: np.random.Generator
     ) -> Positions:
         """The row of a further parent that each row names, -1 for none."""
         columns, parent = result.columns, drawn[each.key.table]
@@ -266,8 +256,8 @@ class RelatedModel:
         return at
 
     def _without_repeats(
-        self, step: Step, result: _Drawn, drawn: Mapping[str, _Drawn], rng: np.random.Generator
-    ) -> _Drawn:
+        self, step: Step, result: Drawn, drawn: Mapping[str, Drawn], rng: np.random.Generator
+    ) -> Drawn:
         """The rows without those whose key an earlier one has, or that lack a part of it, or a parent they need."""
         own = self.keys.tables[step.table]
         needed = [c for each in step.further if each.there is None for c in each.key.columns]
@@ -282,7 +272,7 @@ class RelatedModel:
         if own.number is not None:
             rest = [comparable(keys[c] if c in keys else columns[c]) for c in own.primary if c != own.number]
             keys[own.number] = (pd.Series(range(len(kept))).groupby(rest).cumcount() + 1).astype(keys[own.number].dtype)
-        return _Drawn(columns, keys, {table: rows[kept] for table, rows in result.above.items()})
+        return Drawn(columns, keys, {table: rows[kept] for table, rows in result.above.items()})
 
     def save(self, path: Path | str) -> None:
         """Write the model as a new folder: a model of each table, lookup tables as they are, and what joins them."""
@@ -374,7 +364,7 @@ def _as_dtype(cells: pd.Series, dtype: str) -> pd.Series:
     return result
 
 
-def _within(known: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
+def as_known(known: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
     """What rows are drawn given, as their model can know it: the nearest number, any category for one it never saw."""
     columns = {name: schema.columns[name] for name in map(str, known)}
     if not columns:

@@ -401,6 +401,20 @@ def _as_operand(column: Any, *, missing: bool) -> Any:
     return column.model_copy(update={"modeled": None, "missing": missing})
 
 
+def with_measured(walk: Walk, name: str, fitted: Mapping[str, Schema]) -> Schema:
+    """The schema of a table, inherited columns as they were measured where they come from."""
+    step, schema = walk.steps[name], fitted.get(name, walk.schemas.get(name))
+    if step.first is None or schema is None:
+        return schema
+    origins = {each: (step.first.table, source) for source, each in sources(walk.steps[step.first.table]).items()}
+    origins |= {f"{each.prefix}.{c}": (each.key.table, c) for each in step.further if each.before for c in each.columns}
+    columns = dict(schema.columns)
+    for each, (table, source) in origins.items():
+        column = with_measured(walk, table, fitted).columns[source]
+        columns[each] = _as_operand(column, missing=columns[each].missing)
+    return schema.model_copy(update={"columns": columns})
+
+
 def _with_further(
     walk: Walk, name: str, each: Further, tables: Mapping[str, pd.DataFrame], at: Positions, joined: _Joined
 ) -> tuple[Further, list[str]]:
