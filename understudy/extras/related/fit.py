@@ -179,7 +179,7 @@ def _fitted(
 ) -> tuple[dict[str, Any], PrivacyStatement | None]:
     """A model of each table, and the statement on all of them."""
     learned = {name: schema for name, schema in walk.schemas.items() if name in walk.learned}
-    chosen = {name: _chosen(walk, name, generator) for name in learned}
+    chosen: dict[str, Any] = {name: _chosen(walk, name, generator) for name in learned}
     for name, each in chosen.items():
         kind = unwrapped(each).chosen(learned[name])
         if learned[name].order is not None and not draws_in_order(generator, learned[name]):

@@ -129,7 +129,8 @@ class RelatedModel:
         """Rows below the rows of the first parent, as many as each of these has, but for those that cannot be."""
         known, above, named = self.known_rows(step, drawn, rng)
         columns, kept = self._rows_of(step, model, known, above, rng)
-        above, named = ({each: rows[kept] for each, rows in of.items()} for of in (above, named))
+        above = {table: rows[kept] for table, rows in above.items()}
+        named = {key: rows[kept] for key, rows in named.items()}
         return Drawn(columns, pd.DataFrame(index=columns.index), above, named)
 
     def known_rows(

@@ -371,7 +371,7 @@ def _with_unit(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined)
     """The schema but for its columns, one of which is added: that names the unit of each row."""
     own, (table, units) = walk.own.get(name), _unit_of(walk, name)
     base: dict[str, Any] = {"status": "inferred"} if own is None else dict(own)
-    if table is not None and joined.columns:
+    if units is not None and joined.columns:
         cells = pd.array(units, dtype="Int64")
         column = {"kind": "identifier", "bounds": (0, 2**53)}
         if own is not None and own.order is not None:
@@ -403,8 +403,8 @@ def _as_operand(column: Any, *, missing: bool) -> Any:
 
 def with_measured(walk: Walk, name: str, fitted: Mapping[str, Schema]) -> Schema:
     """The schema of a table, inherited columns as they were measured where they come from."""
-    step, schema = walk.steps[name], fitted.get(name, walk.schemas.get(name))
-    if step.first is None or schema is None:
+    step, schema = walk.steps[name], fitted.get(name) or walk.schemas[name]
+    if step.first is None:
         return schema
     origins = {each: (step.first.table, source) for source, each in sources(walk.steps[step.first.table]).items()}
     origins |= {f"{each.prefix}.{c}": (each.key.table, c) for each in step.further if each.before for c in each.columns}
