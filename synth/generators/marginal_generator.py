@@ -127,13 +127,13 @@ class Independent(MarginalGenerator):
     n_bins: int = Field(default=64, ge=2, le=1000, description="Codes of a number or time, about.")
 
     def row_events(self, schema: Schema, n_known: int = 0) -> Callable[[float], MarginalEvents]:
-        k, n_columns = schema.max_rows_per_unit, len(schema.modeled)
+        k, n_columns = schema.max_rows_per_unit, len(schema.modeled) - n_known
         return lambda rho: MarginalEvents(gaussian_of_rho(COLUMNS, rho, count=n_columns, sensitivity=k))
 
     def _estimated(
         self, fit: PrivateFit, events: MarginalEvents, discretizer: Discretizer, one_way: OneWay, known: Known = ()
     ) -> MarkovRandomField:
-        return estimate(discretizer.sizes, one_way)
+        return estimate(discretizer.sizes, one_way, warm_start=start_from(known, discretizer.sizes))
 
 
 CHOICES, PAIRS = "choices of column pairs", "two-way marginals of the tree"

@@ -50,6 +50,14 @@ class NoCandidate(JobError):
     """Next to no row that a model draws holds what is known of one."""
 
 
+class NoRows(JobError):
+    """Next to no lawful row goes with what is known of some. `rows`: their positions, shape (k,)."""
+
+    def __init__(self, message: str, rows: np.ndarray) -> None:
+        super().__init__(message)
+        self.rows = rows
+
+
 Candidates = tuple[np.ndarray, Callable[[np.ndarray], pd.DataFrame]]
 
 
@@ -149,7 +157,7 @@ class KnownRows:
             if attribute.name in self.counted:
                 unlawful |= np.isin(attribute.codes(self.counted[attribute.name]), attribute.impossible)
         if unlawful.any():
-            raise self._no_rows()
+            raise self._no_rows(np.flatnonzero(unlawful))
 
     def drawn(self, model: "TableModel", rng: np.random.Generator, part: Part | None = None) -> pd.DataFrame:
         """Lawful rows of the learned columns, in order, with exactly the cells that are known."""
@@ -157,7 +165,7 @@ class KnownRows:
         if len(kept) < len(self.cells):
             apart = {p for n, what in self.schema.worked_out.items() if n in self.cells for p in what.parents}
             if not (needed := sorted(apart - {*self.cells})):
-                raise self._no_rows()
+                raise self._no_rows(np.setdiff1d(np.arange(len(self.cells)), kept))
             raise JobError(
                 f"given={sorted(self.named)} is worked out from other columns, and next to no row has what is given; "
                 f"give {', '.join(needed)}, too"
@@ -165,10 +173,11 @@ class KnownRows:
         table.attrs[REJECTED] = self.n_drawn[0] - len(table)
         return table
 
-    def _no_rows(self) -> JobError:
-        return JobError(
+    def _no_rows(self, rows: np.ndarray) -> NoRows:
+        return NoRows(
             f"the model has no rows that meet what is given: columns={sorted(self.named)}; give values that go "
-            "together, or fewer of them"
+            "together, or fewer of them",
+            rows,
         )
 
     def filled(self, model: "TableModel", rng: np.random.Generator) -> pd.DataFrame:

@@ -5,7 +5,7 @@ each column is modeled by the representation that is easiest to predict: its val
 other columns, its gap, its parts. All of it is read off the data; a person asserts it or takes it out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,10 +33,11 @@ LEAST_UNITS = 100  # in fewer rows (or entities, whose rows are alike) nothing i
 
 
 def find(
-    frame: pd.DataFrame, schema: Schema, *, laws: bool = True
+    frame: pd.DataFrame, schema: Schema, *, laws: bool = True, given: Collection[str] = ()
 ) -> tuple[tuple[Constraint, ...], dict[str, Modeled]]:
     """The laws that hold between the columns of a table, and what columns are modeled as.
-    `frame`: *Sensitive*. Conforming to the schema. Without `laws`, what these would say is modeled.
+    `frame`: *Sensitive*. Conforming to the schema. Without `laws`, what these would say is modeled. `given`: columns
+    that rows will be drawn given, of which none is computed. Categories that these tell are modeled: new ones may come.
 
     >>> rows = pd.DataFrame({"low": range(0, 2000, 10), "more": [i * i % 83 for i in range(200)]})
     >>> rows["high"] = rows["low"] + rows["more"]
@@ -48,7 +49,7 @@ def find(
     if lines.n_all_units < LEAST_UNITS:
         return (), {}
     computed = set(schema.learned) - set(schema.modeled)
-    choice = Choice(lines, {schema.order, *computed})
+    choice = Choice(lines, {schema.order, *computed, *given})
     formulas = [law for each in choice.exact.values() if laws and (law := _law(frame, each, schema)) is not None]
     computed |= {formula.column for formula in formulas}
     copies = {formula.column for formula in formulas if len(formula.operands) == 1 and not formula.unit}
@@ -57,7 +58,7 @@ def find(
     }
     free = [name for name in schema.learned if name not in computed]
     listed = [rule for rule in schema.constraints if isinstance(rule, FixedCombinations)]
-    listed += find_combinations(frame, schema, free, lines.units) if laws else []
+    listed += find_combinations(frame, schema, free, lines.units) if laws and not given else []
     orders = [
         (order, is_law)
         for order, is_law in find_orders(lines, [name for name in schema.learned if name not in copies], implied)
@@ -69,11 +70,11 @@ def find(
     rest = Modeling(choice, {(order.low, order.high) for order, _ in orders}, apart).find()
     relations = [*(each for name, each in exact.items() if laws or name not in schema.nondecreasing_in_entity), *rest]
     modeled = {each.column: _modeled(each, lines) for each in relations}
-    modeled |= usual_categories(frame, lines, [name for name in free if name not in modeled], listed)
+    modeled |= usual_categories(frame, lines, [name for name in free if name not in modeled], listed, given)
     if not laws:
         return (), modeled
     ordered = [order for order, is_law in orders if is_law]
-    return (*formulas, *ordered, *listed, *find_keys(frame, schema, free)), modeled
+    return (*formulas, *ordered, *listed, *(() if given else find_keys(frame, schema, free))), modeled
 
 
 def with_modeled(frame: pd.DataFrame, schema: Schema, n: int) -> Schema:

@@ -303,9 +303,10 @@ PARTS_OF_TIMES = ("month({})", "weekday({})", "hour({})", "12 * year({0}) + mont
 
 
 def usual_categories(
-    table: pd.DataFrame, lines: Lines, among: Sequence[str], listed: Sequence[FixedCombinations]
-) -> dict[str, Modeled]:
-    """Categories that another column, or a part of a time, nearly always says: which does, and what."""
+    table: pd.DataFrame, lines: Lines, among: Sequence[str], listed: Sequence[FixedCombinations],
+    given: Collection[str] = (),
+) -> dict[str, Modeled]:  # fmt: skip
+    """Categories that another column, or a part of a time, nearly always says: which does, and what; none of given."""
     schema, units = lines.schema, lines.units
     known = {pair for rule in listed for pair in rule.determined}
     codes = {name: code(table[name]) for name in among if schema.columns[name].is_categorical}
@@ -315,7 +316,7 @@ def usual_categories(
     sources = {**codes, **{text: each for text, (_, each) in times.items()}}
     ranked = []
     for by, name in itertools.product(sources, codes):
-        if by == name or name == schema.target or name in follows or (by, name) in known:
+        if by == name or name in {schema.target, *given, *follows} or (by, name) in known:
             continue
         if len(sources[by][1]) < len(codes[name][1]):
             continue

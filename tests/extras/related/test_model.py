@@ -19,7 +19,7 @@ from understudy.extras.related.evaluation import evaluate_related, split_related
 from understudy.extras.related.fit import fit_related
 from understudy.extras.related.keys import Keys
 from understudy.extras.related.matching import deal, match
-from understudy.extras.related.model import RelatedModel
+from understudy.extras.related.model import RelatedModel, sampled_below
 
 Tables = dict[str, pd.DataFrame]
 
@@ -92,8 +92,55 @@ def test_a_key_that_is_primary_and_foreign_and_one_of_two_parents_hold() -> None
     assert (np.array(apart[1]) > 0.6 * np.array(apart[0])).all()
     fewer = model.sample({"customer": 50, "album": 30}, seed=1)
     assert (len(fewer["customer"]), len(fewer["album"])) == (50, 30)
+    alone = next(t for t in (model.sample({"customer": 1, "album": 1}, seed=seed) for seed in range(9))
+                 if len(t["invoice"]) == 0)  # fmt: skip
+    assert alone["invoice"].dtypes.to_dict() == real["invoice"].dtypes.to_dict()
     with pytest.raises(BadInput, match="n_roots=50 is of one table"):
         model.sample(50)
+
+
+def test_what_holds_between_a_row_and_those_above_it_still_does() -> None:
+    rng, n = np.random.default_rng(0), 250
+    day, days = pd.Timestamp("2024-01-01"), "D"
+    customer = pd.DataFrame({"customer": np.arange(n), "since": day + pd.to_timedelta(rng.integers(0, 900, n), days)})
+    by = np.repeat(np.arange(n), rng.poisson(2, n))
+    placed = customer["since"].to_numpy()[by] + pd.to_timedelta(rng.geometric(0.02, len(by)) - 1, days)
+    order = pd.DataFrame({"order": np.arange(len(by)), "customer": by, "placed": placed})
+    order["fee"] = rng.gamma(3, 9, len(by)).round(2)
+    at = np.repeat(np.arange(len(by)), 1 + rng.poisson(0.5, len(by)))
+    line = pd.DataFrame({"order": at, "sent": placed[at] + pd.to_timedelta(rng.geometric(0.3, len(at)) - 1, days)})
+    line["price"] = rng.gamma(3, 9, len(at)).round(2)
+    line["sum"] = (line["price"] + order["fee"].to_numpy()[at]).round(2)
+    last = customer["since"].max() + pd.Timedelta(4000, days)  # below whom no order is on a day that there is
+    customer = pd.concat([customer, pd.DataFrame({"customer": [n], "since": [last]})], ignore_index=True)
+    keys = {
+        "customer": "customer", "order": {"primary": "order", "foreign": {"customer": "customer"}},
+        "line": {"foreign": {"order": "order"}},
+    }  # fmt: skip
+    model = fit_related({"customer": customer, "order": order, "line": line}, keys, "trees")
+    drawn = model.sample(seed=1)
+    lines = drawn["line"].merge(drawn["order"], on="order").merge(drawn["customer"], on="customer")
+    assert len(lines) > 400
+    assert ((lines["since"] <= lines["placed"]) & (lines["placed"] <= lines["sent"])).all()
+    assert np.allclose(lines["price"] + lines["fee"], lines["sum"])
+    first = customer["since"].min()
+    known = pd.DataFrame({"customer.since": [last, first, last, first], "customer.rows of order": 1})
+    rows, kept = sampled_below(model.models["order"], known, rng)
+    assert kept.tolist() == [1, 3]
+    assert len(rows) == 2
+    none, _ = sampled_below(model.models["order"], known.iloc[[0]], rng)
+    assert (len(none), none.dtypes.to_dict()) == (0, rows.dtypes.to_dict())
+
+
+def test_numbers_of_rows_that_few_have_are_not_lost() -> None:
+    numbers = np.repeat([0, 1, 2, 15], [60, 60, 60, 12])
+    left = pd.DataFrame({"a": np.arange(len(numbers)), "x": np.arange(len(numbers)) % 7})
+    right = pd.DataFrame({"a": np.repeat(left["a"], numbers), "y": np.arange(numbers.sum()) % 5})
+    keys = {"left": "a", "right": {"foreign": {"a": "left"}}}
+    model = fit_related({"left": left, "right": right}, keys, "trees")
+    drawn = [model.sample(seed=seed)["right"]["a"].value_counts() for seed in range(5)]
+    assert 0.85 < np.mean([each.sum() for each in drawn]) / numbers.sum() < 1.15
+    assert max(each.max() for each in drawn) <= 15
 
 
 def test_a_saved_model_draws_the_same_tables(fitted: Any, tmp_path: Path) -> None:
@@ -139,6 +186,20 @@ def test_a_row_without_anything_to_learn_still_names_its_parents() -> None:
     drawn = fit_related({"left": left, "right": right, "both": both}, keys, "trees").sample(seed=0)
     assert set(valid_keys(drawn, Keys.of(keys)).values()) == {1.0}
     assert 300 < len(drawn["both"]) < 500
+
+
+@pytest.mark.parametrize("gone", [("ticket",), ("order", "line"), ("product",)])
+def test_tables_without_rows_stay_so_and_keep_their_columns(gone: tuple[str, ...]) -> None:
+    real = small(60)
+    lost = {"order": ("ticket", "order_id", "Int64"), "product": ("line", "product_id", "object")}
+    for name in gone:
+        real[name] = real[name].iloc[:0]
+        child, column, dtype = lost.get(name, ("ticket", "order_id", "Int64"))
+        real[child] = real[child].assign(**{column: pd.Series(None, real[child].index, dtype=dtype)})
+    drawn = fit_related(real, KEYS, "trees", keep=("product",), progress=quiet).sample(seed=0)
+    for name, table in real.items():
+        assert (len(drawn[name]) == 0) == (len(table) == 0)
+        assert drawn[name].dtypes.astype(str).to_dict() == table.dtypes.astype(str).to_dict()
 
 
 def test_a_generator_that_draws_no_rows_given_others_is_refused_before_a_fit() -> None:

@@ -208,6 +208,25 @@ def test_the_statement_is_on_all_tables_and_each_event_says_of_which() -> None:
     assert again["line"]["order_id"].isin(again["order"]["order_id"]).all()
 
 
+def test_nothing_is_spent_on_what_rows_below_are_drawn_given() -> None:
+    own, columns = schemas(), {"age": {"kind": "integer", "measure": True}}
+    content = {n: c.model_dump(mode="json") for n, c in own["customer"].columns.items()}
+    own["customer"] = build_schema({"status": "declared", "n_units": 1000, "columns": {**content, **columns}})
+    model = fit_related(shop(300), KEYS, "mst", schemas=own, keep=KEEP, epsilon=30.0, n_iterations=100)
+    assert model.statement is not None
+    events = [event for event in model.statement.events if ":" in event.what]
+    assert not any("rows per entity" in event.what for event in events)
+    assert {event.what.split(":")[0] for event in events if "'age'" in event.what} == {"customer"}
+    counted = {event.what.split(":")[0]: getattr(event, "count", 0) for event in events if "one-way" in event.what}
+    # Of lines the quantity, whether there is a product, and which; of tickets what they are about.
+    assert (counted["line"], counted["ticket"]) == (3, 1)
+    drawn = model.sample(seed=1)
+    assert 15 < drawn["customer"]["age"].quantile(0.05) < drawn["customer"]["age"].quantile(0.95) < 85
+    orders = drawn["order"].merge(drawn["customer"], on="customer_id")
+    phone = orders["channel"] == "phone"
+    assert phone[orders["age"] > 55].mean() - phone[orders["age"] < 45].mean() > 0.2
+
+
 def without_key(schema: Schema) -> Schema:
     return schema.model_copy(update={"columns": {n: c for n, c in schema.columns.items() if n != "order_id"}})
 

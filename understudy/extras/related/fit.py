@@ -12,10 +12,13 @@ from synth.dp.budget import Budget
 from synth.dp.events import Event
 from synth.dp.schedule import Schedule, calibrate
 from synth.dp.statement import PrivacyStatement
-from synth.errors import BudgetError, JobError, SchemaError, nearest
+from synth.errors import BudgetError, JobError, SchemaError, TableError, nearest
+from synth.generators.aim import Aim
+from synth.generators.auto import Auto
 from synth.generators.base import Generator, cautions, compose, draws_in_order, fit_model, unwrapped
 from synth.generators.fit import check_seed
-from synth.generators.marginal_generator import MarginalGenerator
+from synth.generators.latent_class import LatentClass
+from synth.generators.marginal_generator import Independent, MarginalGenerator
 from synth.generators.registry import generator as specification
 from synth.generators.trees import AutoregressiveGenerator
 from synth.infer import infer_schema
@@ -23,6 +26,7 @@ from synth.progress import Progress, quiet, show, shown
 from synth.schema import Schema
 from synth.schema.kinds import IdentifierColumn
 from synth.table import conform
+from understudy.extras.related.below import PILOT_ROWS, BelowOthers
 from understudy.extras.related.infer import infer_keys
 from understudy.extras.related.keys import (
     Keys,
@@ -34,9 +38,9 @@ from understudy.extras.related.keys import (
     made_anew,
     sources_of,
 )
-from understudy.extras.related.model import RelatedModel
+from understudy.extras.related.model import Drawn, RelatedModel, as_known
 from understudy.extras.related.units import bounded, check_private
-from understudy.extras.related.walk import Walk, lay_out
+from understudy.extras.related.walk import Walk, lay_out, with_measured
 
 
 def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyword)
@@ -109,13 +113,15 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
         checked = check_keys(frames, keys, orphans)
         rows, parents = dict(checked.tables), {name: dict(each) for name, each in checked.parents.items()}
     walk = lay_out(rows, parents, keys, keep, schemas, private=chosen.promises, unit=unit)
+    if not walk.steps:
+        raise TableError("the tables to be learned have no rows; give some to one of them at least")
     with shown(progress) as tell:
         models, statement = _fitted(walk, chosen, seed, tell, budget)
     return RelatedModel(
         keys, statement, models, {name: frames[name] for name in keep}, walk.steps,
         {name: tuple(map(str, frame)) for name, frame in frames.items()},
         {name: _made(walk, name, rows[name]) for name in walk.steps},
-        {name: _dtypes(walk, name, frames[name]) for name in walk.steps},
+        {name: _dtypes(walk, name, frames[name]) for name in frames if name not in keep},
         {name: _n_roots(walk, name, models) for name in walk.roots},
         {} if chosen.promises else _slots(walk, rows, parents),
         {name: source.back for name, source in sources.items()},
@@ -170,8 +176,8 @@ def _made(walk: Walk, name: str, frame: pd.DataFrame) -> dict[str, IdentifierCol
 
 
 def _dtypes(walk: Walk, name: str, frame: pd.DataFrame) -> dict[str, str]:
-    """Of the columns of keys: as they came, of a private fit as they are declared."""
-    columns = sorted(hidden_columns(walk.keys, name))
+    """Of the columns of keys: as they came, of a private fit as they are declared. Of a table without rows, of all."""
+    columns = sorted(hidden_columns(walk.keys, name)) if name in walk.steps else list(map(str, frame))
     if not walk.private:
         return {c: str(frame[c].dtype) for c in columns}
     known: Any = walk.declared[name].columns
@@ -188,7 +194,8 @@ def _fitted(
         releases = releases_of(walk, chosen)
         budget = Budget(releases.schedule) if budget is None else budget
         budgets, statement = releases.budgets(budget), releases.statement(budget)
-    models = {}
+    models = dict[str, Any]()
+    drawn, rng = dict[str, Drawn](), np.random.default_rng(seed)
     for at, (name, schema) in enumerate(learned.items()):
 
         def tell(label: str, share: float | None, at: int = at, name: str = name) -> None:
@@ -197,6 +204,9 @@ def _fitted(
         options = {"known": walk.steps[name].inherited, "budget": budgets.get(name)}
         for sentence in cautions(chosen[name], schema):
             warnings.warn(f"{name}: {sentence}", stacklevel=3)
+        if isinstance(chosen[name], BelowOthers) and chosen[name].known:
+            schema, rows = _told(walk, name, models, drawn, rng)
+            chosen[name] = chosen[name].model_copy(update={"rows": rows})
         models[name] = fit_model(chosen[name], walk.rows[name], schema, seed=seed, progress=tell, **options)
     return models, statement
 
@@ -204,7 +214,7 @@ def _fitted(
 def chosen_for(walk: Walk, generator: Generator) -> dict[str, Any]:
     """The specification of each table's fit, checked."""
     learned = {name: schema for name, schema in walk.schemas.items() if name in walk.learned}
-    chosen = {name: compose(generator, schema) for name, schema in learned.items()}
+    chosen: dict[str, Any] = {name: _chosen(walk, name, generator) for name in learned}
     for name, each in chosen.items():
         kind = unwrapped(each).chosen(learned[name])
         if learned[name].order is not None and not draws_in_order(generator, learned[name]):
@@ -218,6 +228,35 @@ def chosen_for(walk: Walk, generator: Generator) -> dict[str, Any]:
                 "given others: trees, arn, aim, mst, latent_class or independent"
             )
     return chosen
+
+
+def _chosen(walk: Walk, name: str, generator: Generator) -> Generator:
+    """The generator of one table; of rows below others with epsilon, one that spends nothing on what is known."""
+    chosen, step = compose(generator, walk.schemas[name]), walk.steps[name]
+    if step.first is None or not walk.private or not isinstance(chosen, MarginalGenerator):
+        return chosen
+    if isinstance(generator, Auto) and isinstance(chosen, LatentClass):  # which cannot spare it
+        chosen = Aim(epsilon=chosen.epsilon, delta=chosen.delta)
+    spares = chosen.conditional or isinstance(chosen, Independent)
+    return BelowOthers(base=chosen, known=step.inherited if spares else ())
+
+
+def _told(
+    walk: Walk, name: str, models: Mapping[str, Any], drawn: dict[str, Drawn], rng: np.random.Generator
+) -> tuple[Schema, pd.DataFrame]:
+    """The schema of a table with what was measured above it, and synthetic rows of what its own are drawn given."""
+    related, order = RelatedModel(walk.keys, None, models, {}, walk.steps, {}, {}, {}, {}, {}, {}), list(walk.steps)
+    for table in order[: order.index(name)]:
+        if table not in drawn and walk.steps[table].first is None:
+            n = min(models[table].default_rows, PILOT_ROWS)
+            columns = models[table].sample(n, seed=int(rng.integers(2**63)))
+            drawn[table] = Drawn(columns, pd.DataFrame(index=columns.index), {})
+        elif table not in drawn:
+            drawn[table] = related.below(walk.steps[table], drawn, models.get(table), rng)
+    known, _, _ = related.known_rows(walk.steps[name], drawn, rng)
+    schema = with_measured(walk, name, {table: model.schema for table, model in models.items()})
+    rows = known.sample(min(len(known), PILOT_ROWS), random_state=rng).reset_index(drop=True)
+    return schema, as_known(rows, schema, rng)
 
 
 @dataclass(frozen=True)

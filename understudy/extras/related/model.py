@@ -13,12 +13,13 @@ from evaluate.text import listed
 from synth import identifiers
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
+from synth.generators.models.given import NoRows
 from synth.generators.registry import load_model
 from synth.output import whole_folder
 from synth.progress import Progress, quiet
 from synth.schema import Schema
 from synth.schema.kinds import IdentifierColumn
-from synth.table import conform
+from synth.table import conform, present
 from synth.table.table import as_they_are
 from understudy.extras.related.keys import ForeignKey, Keys, Positions, comparable, followed, repeats, taken
 from understudy.extras.related.matching import deal, match, without_pairs
@@ -30,7 +31,7 @@ DESCRIPTION = "related.json"
 
 
 @dataclass
-class _Drawn:
+class Drawn:
     """Synthetic rows of one table."""
 
     columns: pd.DataFrame  # as the model draws them, with inherited ones
@@ -57,7 +58,7 @@ class RelatedModel:
     steps: Mapping[str, Step]
     columns: Mapping[str, tuple[str, ...]]  # of each table, in order
     made: Mapping[str, Mapping[str, IdentifierColumn]]  # keys that are made anew, by table and column
-    dtypes: Mapping[str, Mapping[str, str]]  # of columns of keys
+    dtypes: Mapping[str, Mapping[str, str]]  # of columns of keys; of tables that had no rows, of all
     n_rows: Mapping[str, int]  # of roots
     slots: Mapping[str, tuple[int, ...]]  # of large lookup tables: how often each row is named, by key
     backs: Mapping[str, Any]  # to the kinds of frames that came
@@ -81,13 +82,16 @@ class RelatedModel:
             JobError: `n_roots` names no such table, or is no whole number from 1.
         """
         wanted, rng = self._wanted(n_roots), np.random.default_rng(seed)
-        drawn, tables = dict[str, _Drawn](), dict[str, Any]()
+        drawn, tables = dict[str, Drawn](), dict[str, Any]()
         for at, name in enumerate(self.keys.order):
             progress(f"sampling {name}", at / len(self.keys.order))
             if name in self.kept:
                 keys = self.kept[name][list(self.keys.tables[name].primary)]
-                drawn[name] = _Drawn(self.kept[name], keys, {})
+                drawn[name] = Drawn(self.kept[name], keys, {})
                 tables[name] = self.kept[name].copy()
+                continue
+            if name not in self.steps:
+                tables[name] = pd.DataFrame({c: pd.Series(dtype=dtype) for c, dtype in self.dtypes[name].items()})
                 continue
             drawn[name] = self._drawn(name, drawn, wanted, rng)
             whole = pd.concat([drawn[name].columns, drawn[name].keys], axis=1)
@@ -109,43 +113,55 @@ class RelatedModel:
         return {**self.n_rows, **n_roots}
 
     def _drawn(
-        self, name: str, drawn: Mapping[str, _Drawn], wanted: Mapping[str, int], rng: np.random.Generator
-    ) -> _Drawn:
+        self, name: str, drawn: Mapping[str, Drawn], wanted: Mapping[str, int], rng: np.random.Generator
+    ) -> Drawn:
         step, model = self.steps[name], self.models.get(name)
         if step.first is None:
             n = wanted[name]
             columns = pd.DataFrame(index=pd.RangeIndex(n)) if model is None else model.sample(n, seed=_seed(rng))
-            result = _Drawn(columns, pd.DataFrame(index=columns.index), {})
+            result = Drawn(columns, pd.DataFrame(index=columns.index), {})
         else:
-            result = self._below(step, drawn, model, rng)
+            result = self.below(step, drawn, model, rng)
         result.keys = self._keys_of(step, result, drawn, rng)
         return self._without_repeats(step, result, drawn, rng)
 
-    def _below(self, step: Step, drawn: Mapping[str, _Drawn], model: Any, rng: np.random.Generator) -> _Drawn:
-        """Rows below the rows of the first parent, as many as each of these has."""
+    def below(self, step: Step, drawn: Mapping[str, Drawn], model: Any, rng: np.random.Generator) -> Drawn:
+        """Rows below the rows of the first parent, as many as each of these has, but for those that cannot be."""
+        known, above, named = self.known_rows(step, drawn, rng)
+        columns, kept = self._rows_of(step, model, known, above, rng)
+        above = {table: rows[kept] for table, rows in above.items()}
+        named = {key: rows[kept] for key, rows in named.items()}
+        return Drawn(columns, pd.DataFrame(index=columns.index), above, named)
+
+    def known_rows(
+        self, step: Step, drawn: Mapping[str, Drawn], rng: np.random.Generator
+    ) -> tuple[pd.DataFrame, dict[str, Positions], dict[ForeignKey, Positions]]:
+        """What rows below others are drawn given, the rows of tables above, and those that they name already."""
         assert step.first is not None
         table, parent = step.first.table, drawn[step.first.table]
-        counts = parent.columns[step.count].to_numpy(dtype=np.int64)
+        counts = parent.columns[step.count].to_numpy(dtype=np.int64, copy=True)
+        most, mean = step.beyond
+        if most:  # of the highest count, as many more as there were on average
+            highest = np.flatnonzero(counts == self.models[table].schema.columns[step.count].bounds[1])
+            counts[highest] += rng.binomial(most, mean / most, len(highest))
         at = np.repeat(np.arange(len(counts)), counts)
         loose = int(rng.binomial(len(counts), min(step.loose, 1.0))) + int(step.loose) * len(counts)
         at = np.append(at, np.full(loose, -1))
-
-        def above(at: Positions) -> dict[str, Positions]:
-            return {table: at, **{name: followed(at, rows) for name, rows in parent.above.items()}}
-
-        named, cells = dict[ForeignKey, Positions](), dict[str, pd.Series]()
+        above = {table: at, **{name: followed(at, rows) for name, rows in parent.above.items()}}
+        of_parent = sources(self.steps[table]).items()
+        cells = {target: taken(parent.columns[source], at) for source, target in of_parent if source in parent.columns}
+        named = dict[ForeignKey, Positions]()
         for each in (each for each in step.further if each.before):
             within, theirs = str(each.within), drawn[each.key.table]
             slots = self._slots(each, theirs, rng)
             totals = None if each.there is None else drawn[within].columns[each.total].to_numpy(dtype=np.int64)
-            rows = named[each.key] = deal(above(at)[within], theirs.above[within], slots, totals, rng)
+            rows = named[each.key] = deal(above[within], theirs.above[within], slots, totals, rng)
             if each.there is not None:
                 cells[each.there] = pd.Series(pd.array(rows >= 0, dtype="boolean"))
             cells |= {f"{each.prefix}.{c}": taken(theirs.columns[c], rows) for c in each.columns}
-        columns, at = self._rows_of(step, parent, model, at, cells, rng)
-        return _Drawn(columns, pd.DataFrame(index=columns.index), above(at), named)
+        return pd.DataFrame(cells, index=pd.RangeIndex(len(at))), above, named
 
-    def _slots(self, each: Further, parent: _Drawn, rng: np.random.Generator) -> np.ndarray:
+    def _slots(self, each: Further, parent: Drawn, rng: np.random.Generator) -> np.ndarray:
         """How often each row of a parent is to be named, in its own draw and some more given its other columns."""
         model, own = self.models[each.key.table], parent.columns[each.count].to_numpy(dtype=np.int64)
         if model.schema.order is not None:
@@ -155,40 +171,28 @@ class RelatedModel:
         return np.stack([own, *(drawn.to_numpy(dtype=np.int64) for drawn in more)])
 
     def _rows_of(
-        self,
-        step: Step,
-        parent: _Drawn,
-        model: Any,
-        at: Positions,
-        cells: Mapping[str, pd.Series],
-        rng: np.random.Generator,
+        self, step: Step, model: Any, known: pd.DataFrame, above: Mapping[str, Positions], rng: np.random.Generator
     ) -> tuple[pd.DataFrame, Positions]:
-        """A row below each row of the parent, at some positions, and these: of histories some may have ended early."""
-        if len(at) == 0 and model is not None:
-            return pd.DataFrame({c: pd.Series(dtype=object) for c in model.schema.kept}), at
-        assert step.first is not None
-        above = sources(self.steps[step.first.table])
-        of_parent = {target: taken(parent.columns[source], at) for source, target in above.items()}
-        known = pd.DataFrame({**of_parent, **cells}, index=pd.RangeIndex(len(at)))
+        """A row for each known one, and which: no lawful row may go with some, and histories may end early."""
+        every = np.arange(len(known))
         if model is None:
-            return known, at
-        known = _within(known, model.schema, rng)
+            return known, every
+        if len(known) == 0:
+            return _no_rows(model.schema), every
+        known = as_known(known, model.schema, rng)
         if model.schema.order is None:
             if not step.inherited:
-                return model.sample(len(at), seed=_seed(rng)), at
-            return model.sample(given=known, seed=_seed(rng)), at
-        entity = str(model.schema.entity)
-        numbers, first, counts = np.unique(
-            np.where(at < 0, -1 - np.arange(len(at)), at), return_index=True, return_counts=True
-        )
+                return model.sample(len(known), seed=_seed(rng)), every
+            return sampled_below(model, known, rng)
+        assert step.first is not None
+        entity, at = str(model.schema.entity), above[step.first.table]
+        _, first, counts = np.unique(np.where(at < 0, -1 - every, at), return_index=True, return_counts=True)
         of_parents = known.iloc[first].reset_index(drop=True)
         of_parents[entity] = pd.array(np.arange(len(first)), dtype="Int64")
         rows = model.rows_of(of_parents, counts, seed=_seed(rng))
-        return rows.drop(columns=entity), np.maximum(numbers, -1)[rows[entity].to_numpy(dtype=np.int64)]
+        return rows.drop(columns=entity), first[rows[entity].to_numpy(dtype=np.int64)]
 
-    def _keys_of(
-        self, step: Step, result: _Drawn, drawn: Mapping[str, _Drawn], rng: np.random.Generator
-    ) -> pd.DataFrame:
+    def _keys_of(self, step: Step, result: Drawn, drawn: Mapping[str, Drawn], rng: np.random.Generator) -> pd.DataFrame:
         """The columns of all keys of rows: those of parents, and those that are made anew."""
         own, n, cells = self.keys.tables[step.table], len(result.columns), dict[str, pd.Series]()
 
@@ -210,11 +214,11 @@ class RelatedModel:
             rest = [comparable(keys[c] if c in keys else result.columns[c]) for c in own.primary if c != own.number]
             keys[own.number] = pd.Series(range(n)).groupby(rest).cumcount() + 1
         for column, dtype in self.dtypes[step.table].items():
-            keys[column] = _as_dtype(keys[column], dtype)
+            keys[column] = _as_dtype(keys.get(column, pd.Series(None, keys.index, dtype=object)), dtype)
         return keys
 
     def _chosen(
-        self, step: Step, each: Further, result: _Drawn, drawn: Mapping[str, _Drawn], rng: np.random.Generator
+        self, step: Step, each: Further, result: Drawn, drawn: Mapping[str, Drawn], rng: np.random.Generator
     ) -> Positions:
         """The row of a further parent that each row names, -1 for none."""
         columns, parent = result.columns, drawn[each.key.table]
@@ -253,8 +257,8 @@ class RelatedModel:
         return at
 
     def _without_repeats(
-        self, step: Step, result: _Drawn, drawn: Mapping[str, _Drawn], rng: np.random.Generator
-    ) -> _Drawn:
+        self, step: Step, result: Drawn, drawn: Mapping[str, Drawn], rng: np.random.Generator
+    ) -> Drawn:
         """The rows without those whose key an earlier one has, or that lack a part of it, or a parent they need."""
         own = self.keys.tables[step.table]
         needed = [c for each in step.further if each.there is None for c in each.key.columns]
@@ -269,7 +273,7 @@ class RelatedModel:
         if own.number is not None:
             rest = [comparable(keys[c] if c in keys else columns[c]) for c in own.primary if c != own.number]
             keys[own.number] = (pd.Series(range(len(kept))).groupby(rest).cumcount() + 1).astype(keys[own.number].dtype)
-        return _Drawn(columns, keys, {table: rows[kept] for table, rows in result.above.items()})
+        return Drawn(columns, keys, {table: rows[kept] for table, rows in result.above.items()})
 
     def save(self, path: Path | str) -> None:
         """Write the model as a new folder: a model of each table, lookup tables as they are, and what joins them."""
@@ -329,6 +333,23 @@ def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**63))
 
 
+def sampled_below(model: Any, known: pd.DataFrame, rng: np.random.Generator) -> tuple[pd.DataFrame, Positions]:
+    """A row given each of these, and their positions: none where no row is lawful, as below a day after all of them."""
+    kept = np.arange(len(known))
+    while len(kept):
+        try:
+            return model.sample(given=known.iloc[kept].reset_index(drop=True), seed=_seed(rng)), kept
+        except NoRows as error:
+            kept = np.delete(kept, error.rows)
+    return _no_rows(model.schema), kept
+
+
+def _no_rows(schema: Schema) -> pd.DataFrame:
+    """A table of no rows, its columns as they are drawn."""
+    columns = {name: pd.Series(dtype=object) for name in schema.written}
+    return present(conform(pd.DataFrame(columns), schema, outside="clamp"), schema)
+
+
 def _generated(column: IdentifierColumn, n: int, rng: np.random.Generator, name: str) -> np.ndarray:
     """Keys made anew; numbers go on beyond the greatest one there was, where the table grows."""
     if column.bounds is not None and n > identifiers.capacity(column):
@@ -344,7 +365,7 @@ def _as_dtype(cells: pd.Series, dtype: str) -> pd.Series:
     return result
 
 
-def _within(known: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
+def as_known(known: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
     """What rows are drawn given, as their model can know it: the nearest number, any category for one it never saw."""
     columns = {name: schema.columns[name] for name in map(str, known)}
     if not columns:

@@ -38,6 +38,7 @@ from evaluate.result_io import evaluation_from
 from reports.sections.quality import given_away
 from synth.errors import TableError
 from synth.extras import VERSION
+from synth.generators.base import unwrapped
 from synth.output import whole_file
 from synth.schema import Schema
 from synth.split import MIN_SIDE_ROWS
@@ -57,6 +58,7 @@ from understudy.bundle.evidence import (
 from understudy.bundle.manifest import TO_HAND_ON, seal
 from understudy.console import DONE, FAILED, VERDICTS
 from understudy.data import clamped
+from understudy.extras.related.below import BelowOthers, without_known
 from understudy.extras.related.evaluation import (
     COUNT,
     NAMES,
@@ -362,8 +364,10 @@ def _audited(plan: RelatedPlan, label: str, name: str, candidate: Candidate, pro
     chosen, alone = plan.chosen[label].get(name), plan.releases[label]
     if chosen is None or plan.walk is None:  # nothing of this table is learned
         return candidate
-    claimed = chosen.model_copy(update={"epsilon": alone.alone(name).epsilon})
+    claimed = unwrapped(chosen).model_copy(update={"epsilon": alone.alone(name).epsilon})
     schema, limit = plan.walk.schemas[name], plan.inputs.job.evaluation.time_limit_s
+    if isinstance(chosen, BelowOthers):
+        schema = without_known(schema, chosen.known)
     seed = child_seed(plan.inputs.job.seed, "audit", label, name)
     found = stages.audit_claim(candidate, lambda: (claimed, schema), seed=seed, time_limit_s=limit, progress=progress)
     if found.audit is None:

@@ -6,15 +6,19 @@ key of a lookup table that is taken over is a category. Names of columns of othe
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from synth.constraints import Formula, Inequality
 from synth.errors import SchemaError
+from synth.generators.trees import LEAST_UNITS
 from synth.infer import infer_schema
+from synth.infer.relations import add_modeled, find
 from synth.schema import Schema
 from synth.schema.residual_schema import free_name
 from synth.table import conform
@@ -51,6 +55,7 @@ class Step(Frozen):
     implied: tuple[tuple[ForeignKey, str], ...] = ()  # keys that name the row of a table above
     inherited: tuple[str, ...] = ()  # columns that a row is drawn given, as the model names them
     count: str | None = None  # column of the first parent that holds how many rows it has
+    beyond: tuple[int, float] = (0, 0.0)  # more rows that one of the highest count has at most, and on average
     loose: float = 0.0  # rows without a first parent, for each row of that table
     carried: tuple[str, ...] = ()  # its own columns that rows below are drawn given
 
@@ -73,28 +78,31 @@ class Walk:
 
     @property
     def roots(self) -> list[str]:
-        return [name for name in self.keys.order if name not in self.keep and self.steps[name].first is None]
+        return [name for name, step in self.steps.items() if step.first is None]
 
 
 def lay_out(
     tables: Mapping[str, pd.DataFrame], parents: Mapping[str, Mapping[ForeignKey, Positions]], keys: Keys,
     keep: Collection[str], schemas: Mapping[str, Schema], *, private: bool, unit: str | None = None,
 ) -> Walk:  # fmt: skip
-    """The tables as they are fitted. `tables`, `parents`: *Sensitive*. With valid keys; of a private fit `bounded`."""
+    """The tables as they are fitted. `tables`, `parents`: *Sensitive*. With valid keys; of a private fit `bounded`.
+
+    Without a promise, tables that have no rows are left out, and keys to them, which are missing.
+    """
     own = dict[str, Schema]()
-    for name in keys.order:
+    drawn = [name for name in keys.order if name not in keep and (private or len(tables[name]))]
+    for name in drawn:
         hidden = hidden_columns(keys, name)
         shown = [column for column in map(str, tables[name]) if column not in hidden]
-        if name in keep or not shown:
+        if not shown:
             continue
         if name not in schemas:
             own[name] = infer_schema(tables[name][shown], propose_entity=False)
         elif (schema := without(schemas[name], hidden)) is not None:
             own[name] = schema
     walk = Walk(keys, frozenset(keep), private, schemas, own, unit)
-    for name in keys.order:
-        if name not in keep:
-            _add_table(walk, name, tables, parents)
+    for name in drawn:
+        _add_table(walk, name, tables, parents)
     for name in walk.steps:  # numbers of rows below, which are known once the steps are
         _join(walk, name, tables, parents)
     return walk
@@ -123,7 +131,8 @@ def _add_table(
 ) -> None:
     """Choose the first parent of a table, and what becomes of its other keys."""
     keys, frame, at = walk.keys, tables[name], parents[name]
-    own, options = keys.tables[name], candidates(keys, name, walk.keep)
+    full = [k for k in keys.tables[name].foreign if walk.private or len(tables[k.table])]
+    options = [key for key in candidates(keys, name, walk.keep) if key in full]
     first = options[0] if options else None
     if len(options) > 1 and not walk.private:
         first = max(
@@ -135,7 +144,7 @@ def _add_table(
         above |= {table: followed(at[first], rows) for table, rows in walk.above[first.table].items()}
     assigned = {*first.columns} if first else set()
     further, implied = list[Further](), list[tuple[ForeignKey, str]]()
-    for key in sorted(own.foreign, key=lambda key: -len(key.columns)):
+    for key in sorted(full, key=lambda key: -len(key.columns)):
         if {*key.columns} <= assigned:
             continue
         if assigned & {*key.columns}:
@@ -246,8 +255,28 @@ def _join(
     if joined.columns:
         walk.schemas[name] = Schema.model_validate({**base, "columns": joined.columns})
     walk.rows[name] = pd.DataFrame(joined.cells, index=pd.RangeIndex(joined.n))
+    if own is not None and own.order is None and not walk.private:
+        walk.schemas[name] = _with_relations(walk.schemas[name], walk.rows[name], own.columns, inherited)
     changes = {"inherited": tuple(inherited), "further": tuple(further), "carried": tuple(carried)}
     walk.steps[name] = step.model_copy(update=changes)
+
+
+def _with_relations(schema: Schema, rows: pd.DataFrame, own: Collection[str], inherited: Collection[str]) -> Schema:
+    """The schema with what holds between own columns and others, as of one table. `rows`: *Sensitive*.
+
+    Columns that rows are drawn given are never computed. Of declared own columns nothing is a law that nobody declared.
+    """
+    modeled = {name: column for name, column in schema.columns.items() if column.modeled is not None}
+    if schema.status == "declared" and modeled:
+        return schema
+    laws, relations = find(rows[list(schema.kept)], schema, laws=schema.status == "inferred", given=inherited)
+    columns = {**schema.columns, **{name: _as_operand(c, missing=c.missing) for name, c in modeled.items()}}
+    schema = schema.model_copy(update={"status": "inferred", **({"columns": columns} if relations else {})})
+    for law in laws:
+        if isinstance(law, Formula | Inequality) and len({*law.columns} & {*own}) not in (0, len({*law.columns})):
+            with suppress(ValidationError):  # beside the others
+                schema = Schema.model_validate({**dict(schema), "constraints": (*schema.constraints, law)})
+    return add_modeled(schema, relations)
 
 
 def sources(above: Step) -> dict[str, str]:
@@ -283,44 +312,71 @@ def _add_counts(
     """Numbers of rows below each row, of those that name it, and of those below it that name something within."""
     counts = []
 
-    def add(words: str, at: Positions, most: int) -> str:
-        numbers = np.bincount(at[at >= 0], minlength=joined.n)
-        most = most if walk.private else max(int(numbers.max(initial=0)), 1)
+    def add(words: str, numbers: np.ndarray, most: int) -> str:
+        most = most if walk.private else int(numbers.max(initial=0))
         column = {"kind": "integer", "bounds": (0, most)}
         counts.append(joined.add(words, column, pd.array(np.minimum(numbers, most), dtype="Int64")))
         return counts[-1]
 
     for child, step in walk.steps.items():
         for key in (key for key in walk.keys.tables[child].foreign if key.table == name):
+            numbers = _numbers(parents[child][key], joined.n)
             if key == step.first:
-                most = _most(walk.keys, child, walk)
-                _change(walk, child, key, count=add(f"rows of {child}", parents[child][key], most))
+                numbers, beyond = (numbers, (0, 0.0)) if walk.private else _capped(numbers, _unit_of(walk, name)[1])
+                count = add(f"rows of {child}", numbers, _most(walk.keys, child, walk))
+                _change(walk, child, key, count=count, beyond=beyond)
             elif any(each.key == key for each in step.further):
                 most, words = of_unit(walk.keys, child, walk), f"rows of {child} by {'+'.join(key.columns)}"
-                _change(walk, child, key, count=add(words, parents[child][key], most))
+                _change(walk, child, key, count=add(words, numbers, most))
         for each in (each for each in step.further if each.before and each.within == name):
             at = np.where(parents[child][each.key] >= 0, walk.above[child][name], -1)
-            total = add(f"rows of {child} with {each.prefix}", at, of_unit(walk.keys, child, walk))
+            numbers = _numbers(at, joined.n)
+            total = add(f"rows of {child} with {each.prefix}", numbers, of_unit(walk.keys, child, walk))
             _change(walk, child, each.key, total=total)
     return counts
 
 
-def _with_unit(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined) -> dict[str, Any]:
-    """The schema but for its columns, one of which is added: that names the unit of each row."""
+def _numbers(at: Positions, n: int) -> np.ndarray:
+    return np.bincount(at[at >= 0], minlength=n)
+
+
+def _capped(numbers: np.ndarray, units: Positions | None) -> tuple[np.ndarray, tuple[int, float]]:
+    """Numbers of rows with those cut off that few units have, and how many more of these there are: most and mean.
+
+    A generator gives what few units hold to the value beside it, so that each level would have fewer rows.
+    """
+    weights = np.ones(len(numbers))
+    if units is not None:
+        _, which, sizes = np.unique(units, return_inverse=True, return_counts=True)
+        weights /= sizes[which]
+    at_least = np.bincount(numbers, weights, minlength=1)[::-1].cumsum()[::-1]
+    cap = int(np.flatnonzero(at_least >= min(LEAST_UNITS, at_least[0]))[-1])
+    more = numbers[numbers >= cap] - cap
+    return np.minimum(numbers, cap), (int(more.max(initial=0)), float(more.sum() / max(len(more), 1)))
+
+
+def _unit_of(walk: Walk, name: str) -> tuple[str | None, Positions | None]:
+    """The table whose rows are the units of a table below it, and the unit of each row, a number of its own if none."""
     own, above = walk.own.get(name), walk.above[name]
-    base: dict[str, Any] = {} if own is None else dict(own)
-    base["status"] = "inferred"  # without a promise nothing is proposed once more, of columns that are inherited, too
-    is_history, root = own is not None and own.order is not None, next(reversed(above), None)
     # Without a promise, and where no unit is named, it is the row of the first parent: what few hold is blurred. Where
     # there are few of them, as of regions, nothing would be left.
     many = (table for table in list(above)[:1] if len(walk.rows[table]) >= FEWEST_UNITS)
-    table = root if walk.private else walk.unit or next(many, None)
-    table = next(iter(above)) if is_history else table if table in above else None
-    if table is not None and joined.columns:
-        at = above[table]
-        cells = pd.array(np.where(at < 0, 2**40 + np.arange(len(at)), at), dtype="Int64")
+    table = next(reversed(above), None) if walk.private else walk.unit or next(many, None)
+    if own is not None and own.order is not None:
+        table = next(iter(above))
+    if table not in above:
+        return None, None
+    return table, np.where(above[table] < 0, 2**40 + np.arange(len(above[table])), above[table])
+
+
+def _with_unit(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined) -> dict[str, Any]:
+    """The schema but for its columns, one of which is added: that names the unit of each row."""
+    own, (table, units) = walk.own.get(name), _unit_of(walk, name)
+    base: dict[str, Any] = {"status": "inferred"} if own is None else dict(own)
+    if units is not None and joined.columns:
+        cells = pd.array(units, dtype="Int64")
         column = {"kind": "identifier", "bounds": (0, 2**53)}
-        if is_history:
+        if own is not None and own.order is not None:
             unit = str(base["entity"])
             joined.columns[unit], joined.cells[unit] = column, pd.Series(cells)
             base["constant_in_entity"] = tuple(inherited)
@@ -330,12 +386,12 @@ def _with_unit(walk: Walk, name: str, inherited: Sequence[str], joined: _Joined)
         if walk.private:
             base["max_rows_per_unit"] = of_unit(walk.keys, name, walk)
     if walk.private:
-        top = walk.declared[root or name]
+        top = walk.declared[table or name]
         base |= {"n_units": top.n_units, "dataset": top.dataset, "status": "declared"}
     return base
 
 
-def _change(walk: Walk, child: str, key: ForeignKey, **names: str) -> None:
+def _change(walk: Walk, child: str, key: ForeignKey, **names: Any) -> None:
     """Note what the columns are called that hold numbers of rows of a child by one of its keys."""
     step = walk.steps[child]
     further = tuple(each.model_copy(update=names) if each.key == key else each for each in step.further)
@@ -345,6 +401,20 @@ def _change(walk: Walk, child: str, key: ForeignKey, **names: str) -> None:
 def _as_operand(column: Any, *, missing: bool) -> Any:
     """A column as rows of another table hold it: its own value, whatever it is worked out from there."""
     return column.model_copy(update={"modeled": None, "missing": missing})
+
+
+def with_measured(walk: Walk, name: str, fitted: Mapping[str, Schema]) -> Schema:
+    """The schema of a table, inherited columns as they were measured where they come from."""
+    step, schema = walk.steps[name], fitted.get(name) or walk.schemas[name]
+    if step.first is None:
+        return schema
+    origins = {each: (step.first.table, source) for source, each in sources(walk.steps[step.first.table]).items()}
+    origins |= {f"{each.prefix}.{c}": (each.key.table, c) for each in step.further if each.before for c in each.columns}
+    columns = dict(schema.columns)
+    for each, (table, source) in origins.items():
+        column = with_measured(walk, table, fitted).columns[source]
+        columns[each] = _as_operand(column, missing=columns[each].missing)
+    return schema.model_copy(update={"columns": columns})
 
 
 def _with_further(
