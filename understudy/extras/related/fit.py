@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evaluate.text import listed
 from synth.dp.budget import Budget
 from synth.dp.events import Event
 from synth.dp.schedule import Schedule, calibrate
@@ -115,6 +116,7 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
     walk = lay_out(rows, parents, keys, keep, schemas, private=chosen.promises, unit=unit)
     if not walk.steps:
         raise TableError("the tables to be learned have no rows; give some to one of them at least")
+    _tell_lost(walk, frames)
     with shown(progress) as tell:
         models, statement = _fitted(walk, chosen, seed, tell, budget)
     return RelatedModel(
@@ -134,6 +136,22 @@ def _check_names(keys: Keys, schemas: Mapping[str, Any], unit: str | None, *, pr
     for what, names in (("unit", [] if unit is None else [unit]), ("schemas", schemas)):
         if odd := next((str(name) for name in names if str(name) not in keys.tables), None):
             raise JobError(f"{what}: {odd!r} is not a table; {nearest(odd, keys.tables)}")
+
+
+def _tell_lost(walk: Walk, frames: Mapping[str, pd.DataFrame]) -> None:
+    """A warning of columns that no model learns and no key explains; a part of a key is refused. Reads no row."""
+    for name in walk.steps:
+        own, hidden = walk.own.get(name), hidden_columns(walk.keys, name)
+        kept = {*hidden, *(() if own is None else own.kept), *(() if own is None else own.written)}
+        lost = [column for column in map(str, frames[name]) if column not in kept]
+        if part := next((column for column in walk.keys.tables[name].primary if column in lost), None):
+            raise SchemaError(
+                f"{name}: key column={part!r} holds texts that no model learns; give a schema in which it is "
+                "categorical, or another key"
+            )
+        if lost:
+            why = "of no kind that is learned; give a schema, or keep the table where it is public"
+            warnings.warn(f"{name}: {listed(lost)} left out: {why}", stacklevel=3)
 
 
 def _checked(schemas: Any) -> dict[str, Schema]:

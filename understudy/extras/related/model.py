@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from evaluate.text import listed
 from synth import identifiers
 from synth.dp.statement import PrivacyStatement
 from synth.errors import JobError, ModelError
+from synth.generators.fit import check_seed
 from synth.generators.models.given import NoRows
 from synth.generators.registry import load_model
 from synth.output import whole_folder
@@ -81,6 +83,8 @@ class RelatedModel:
         Raises:
             JobError: `n_roots` names no such table, or is no whole number from 1.
         """
+        if seed is not None:
+            check_seed(seed)
         wanted, rng = self._wanted(n_roots), np.random.default_rng(seed)
         drawn, tables = dict[str, Drawn](), dict[str, Any]()
         for at, name in enumerate(self.keys.order):
@@ -108,9 +112,9 @@ class RelatedModel:
                 )
             n_roots = dict.fromkeys(self.n_rows, n_roots)
         for name, n in n_roots.items():
-            if name not in self.n_rows or isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            if name not in self.n_rows or isinstance(n, bool) or not isinstance(n, Integral) or int(n) < 1:
                 raise JobError(f"n_roots: {name}={n!r} must be a whole number from 1 of {listed([*self.n_rows])}")
-        return {**self.n_rows, **n_roots}
+        return {**self.n_rows, **{name: int(n) for name, n in n_roots.items()}}
 
     def _drawn(
         self, name: str, drawn: Mapping[str, Drawn], wanted: Mapping[str, int], rng: np.random.Generator
@@ -145,7 +149,7 @@ class RelatedModel:
             highest = np.flatnonzero(counts == self.models[table].schema.columns[step.count].bounds[1])
             counts[highest] += rng.binomial(most, mean / most, len(highest))
         at = np.repeat(np.arange(len(counts)), counts)
-        loose = int(rng.binomial(len(counts), min(step.loose, 1.0))) + int(step.loose) * len(counts)
+        loose = int(rng.binomial(len(counts), step.loose % 1)) + int(step.loose) * len(counts)
         at = np.append(at, np.full(loose, -1))
         above = {table: at, **{name: followed(at, rows) for name, rows in parent.above.items()}}
         of_parent = sources(self.steps[table]).items()
@@ -197,9 +201,10 @@ class RelatedModel:
         own, n, cells = self.keys.tables[step.table], len(result.columns), dict[str, pd.Series]()
 
         def name_rows(key: Any, at: Positions) -> None:
-            of_parent = drawn[key.table].keys
+            parent = drawn[key.table]
             for column, other in zip(key.columns, self.keys.tables[key.table].primary, strict=True):
-                cells[column] = taken(of_parent[other], at)
+                # A part of its own of a key of several columns is learned.
+                cells[column] = taken((parent.keys if other in parent.keys else parent.columns)[other], at)
 
         for each in step.further:
             name_rows(each.key, result.named[each.key] if each.before else self._chosen(step, each, result, drawn, rng))
@@ -277,6 +282,8 @@ class RelatedModel:
 
     def save(self, path: Path | str) -> None:
         """Write the model as a new folder: a model of each table, lookup tables as they are, and what joins them."""
+        if not isinstance(path, str | Path):
+            raise ModelError(f"a model is saved to a folder, and path is a {type(path).__name__}; name one")
         content = {
             "format": 1,
             "keys": self.keys.model_dump(mode="json"),
@@ -300,8 +307,7 @@ class RelatedModel:
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """The model that `save` wrote; it gives pandas frames."""
-        folder = Path(path)
-        if not (folder / DESCRIPTION).is_file():
+        if not isinstance(path, str | Path) or not ((folder := Path(path)) / DESCRIPTION).is_file():
             raise ModelError(f"a model of related tables is a folder with {DESCRIPTION}: {str(path)!r} is none")
         try:
             return cls._read(folder, json.loads((folder / DESCRIPTION).read_text(encoding="utf-8")))

@@ -96,9 +96,9 @@ def lay_out(
         shown = [column for column in map(str, tables[name]) if column not in hidden]
         if not shown:
             continue
-        if name not in schemas:
-            own[name] = infer_schema(tables[name][shown], propose_entity=False)
-        elif (schema := without(schemas[name], hidden)) is not None:
+        declared = name in schemas
+        schema = without(schemas[name], hidden) if declared else infer_schema(tables[name][shown], propose_entity=False)
+        if schema is not None and schema.kept:
             own[name] = schema
     walk = Walk(keys, frozenset(keep), private, schemas, own, unit)
     for name in drawn:
