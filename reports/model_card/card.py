@@ -147,7 +147,6 @@ def evaluations_in_words(n: int | None, form: parts.Form) -> str:
 SEEN: Mapping[Of, str] = {
     "fit": "this table",
     "published": "this table and the numbers published about it",
-    "tables": "this table and the one that it is related to",
     **dict.fromkeys(("sweep", "run", "sum"), "this table, with all that it may have been picked from,"),
 }
 """The releases that a claim covers, by the subject of the claim."""

@@ -364,7 +364,7 @@ def _audited(plan: RelatedPlan, label: str, name: str, candidate: Candidate, pro
     chosen, alone = plan.chosen[label].get(name), plan.releases[label]
     if chosen is None or plan.walk is None:  # nothing of this table is learned
         return candidate
-    claimed = unwrapped(chosen).model_copy(update={"epsilon": alone.alone(name).epsilon})
+    claimed: Any = unwrapped(chosen).model_copy(update={"epsilon": alone.alone(name).epsilon})
     schema, limit = plan.walk.schemas[name], plan.inputs.job.evaluation.time_limit_s
     if isinstance(chosen, BelowOthers):
         schema = without_known(schema, chosen.known)
