@@ -170,6 +170,41 @@ def test_no_query_of_a_fit_changes_by_more_than_it_is_declared_to(released: list
     assert any((exact != fewer).any() for (_, exact, _), (_, fewer, _) in zip(sides[0], sides[1], strict=True))
 
 
+def test_rows_below_a_history_are_as_many_as_are_declared(released: list[Released]) -> None:
+    """What a unit has beyond the rows that count has rows below it, too, which the fit must not count."""
+    n, rng = 40, np.random.default_rng(0)
+    who = np.array([f"K{i:05d}" for i in range(n)])
+    tables = {"customer": pd.DataFrame({"customer_id": who, "age": rng.integers(20, 80, n)})}
+    owner = np.repeat(who, 6)
+    visit = {"visit": np.arange(6 * n), "customer_id": owner, "day": rng.integers(0, 300, 6 * n)}
+    tables["visit"] = pd.DataFrame({**visit, "ill": rng.choice(["a", "b"], 6 * n)})
+    tables["lab"] = pd.DataFrame({"visit": np.repeat(np.arange(6 * n), 2), "value": rng.integers(0, 9, 12 * n)})
+    number, day = {"kind": "identifier", "bounds": (0, 10**6)}, {"kind": "integer", "bounds": (0, 365)}
+    columns = {"visit": number, "customer_id": {"kind": "identifier", "template": "K#####"}, "day": day,
+               "ill": {"kind": "categorical", "categories": ("a", "b")}}  # fmt: skip
+    of_visits = {"status": "declared", "entity": "customer_id", "order": "day", "columns": columns}
+    of_labs = {"visit": number, "value": {"kind": "integer", "bounds": (0, 9)}}
+    own = {
+        "customer": schemas()["customer"], "visit": build_schema(of_visits),
+        "lab": build_schema({"status": "declared", "columns": of_labs}),
+    }  # fmt: skip
+    keys = {
+        "customer": "customer_id", "visit": {"primary": "visit", "foreign": {"customer_id": "customer"}, "most": 2},
+        "lab": {"foreign": {"visit": "visit"}, "most": 2},
+    }  # fmt: skip
+    sides, gone = [], tables["visit"]["customer_id"] == who[0]
+    fewer = {
+        "customer": tables["customer"][1:], "visit": tables["visit"][~gone],
+        "lab": tables["lab"][~tables["lab"]["visit"].isin(tables["visit"]["visit"][gone])],
+    }  # fmt: skip
+    for each in (tables, fewer):
+        released.clear()
+        fit_related(each, keys, generator("mst", epsilon=8.0, n_iterations=20), schemas=own)
+        sides.append([row for row in released if row[0].startswith("one-way")])
+    for (what, exact, sensitivity), (_, changed, _) in zip(*sides, strict=True):
+        assert np.linalg.norm(exact - changed) <= sensitivity, what
+
+
 ODD: Mapping[str, Callable[[Tables], Tables]] = {
     "a text among the keys": lambda t: {
         "order": t["order"].assign(order_id=["A7", *map(str, t["order"]["order_id"][1:])])

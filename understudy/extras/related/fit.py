@@ -108,8 +108,7 @@ def fit_related(  # noqa: PLR0913 (as `synth.fit`: tables, then the rest by keyw
         root = check_private(keys, keep, schemas)
         drawn = (name for name in keys.order if name not in keep)
         frames |= {name: conform(frames[name], schemas[name], outside="clamp") for name in drawn}
-        ordered = [name for name, schema in schemas.items() if schema.order is not None]
-        rows, parents = bounded(frames, keys, keep, root, ordered)
+        rows, parents = bounded(frames, keys, keep, root, schemas)
     else:
         checked = check_keys(frames, keys, orphans)
         rows, parents = dict(checked.tables), {name: dict(each) for name, each in checked.parents.items()}

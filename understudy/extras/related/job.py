@@ -272,8 +272,7 @@ def laid_out(inputs: RelatedInputs, schemas: Mapping[str, Schema], kept: Mapping
         )
         for name in keys.order if name not in keep
     }  # fmt: skip
-    ordered = [name for name, schema in schemas.items() if schema.order is not None]
-    rows, parents = bounded({**empty, **kept}, keys, keep, inputs.unit, ordered)
+    rows, parents = bounded({**empty, **kept}, keys, keep, inputs.unit, schemas)
     return lay_out(rows, parents, keys, keep, inputs.schemas, private=True)
 
 

@@ -292,8 +292,7 @@ def _finish(
     work.begin(label, folder)
     train, started = dict(sides.train), time.perf_counter()
     if plan.private and not generator.promises:  # no row of a job with epsilon stops it
-        ordered = [name for name, schema in inputs.schemas.items() if schema.order is not None]
-        train = bounded(train, inputs.keys, job.keep, inputs.unit, ordered)[0]
+        train = bounded(train, inputs.keys, job.keep, inputs.unit, inputs.schemas)[0]
     with (
         console.stage(f"fit {label}") as progress,
         plan.payment(work).budget(label) as budget,

@@ -4,6 +4,7 @@ What is refused is refused by what is declared, and what stays of a unit follows
 """
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -70,14 +71,16 @@ def _check_declared(keys: Keys, name: str, schema: Schema) -> None:
 
 
 def bounded(
-    tables: Mapping[str, pd.DataFrame], keys: Keys, keep: Collection[str], root: str, ordered: Collection[str] = ()
-) -> tuple[dict[str, pd.DataFrame], dict[str, dict[ForeignKey, Positions]]]:
+    tables: Mapping[str, pd.DataFrame], keys: Keys, keep: Collection[str], root: str,
+    schemas: Mapping[str, Schema] = MappingProxyType({}),
+) -> tuple[dict[str, pd.DataFrame], dict[str, dict[ForeignKey, Positions]]]:  # fmt: skip
     """The tables of a private fit: each row below one row of the root, and no more below a row than is declared.
 
     Which rows stay is a function of the rows of their own unit alone: whoever takes a unit away takes its rows away and
-    changes none of the others. Rows with one key within a unit count once, the one with the least hash. A row below
-    none is left out. A row of another unit that a row names is as if it were not there. Of a key that two units hold,
-    the rows below belong to the one whose row has the least hash: that keys are unique is taken for a public fact.
+    changes none of the others. Rows with one key within a unit count once, the one with the least hash. Of rows that
+    follow each other, as their schema says, the first ones stay. A row below none is left out. A row of another unit
+    that a row names is as if it were not there. Of a key that two units hold, the rows below belong to the one whose
+    row comes first: that keys are unique is taken for a public fact.
     `tables`: *Sensitive*. By their declared schemas, so that no cell decides how another one reads.
     """
     kept, parents, unit = dict[str, pd.DataFrame](), dict[str, dict[ForeignKey, Positions]](), dict[str, Positions]()
@@ -92,6 +95,8 @@ def bounded(
         plain = pd.DataFrame({str(c): comparable(frame[c]) for c in frame})
         order = np.argsort(row_keys(plain, list(map(str, plain))), kind="stable")
         frame = frame.iloc[order].reset_index(drop=True)
+        if name in schemas and schemas[name].order is not None:
+            frame = frame.sort_values(schemas[name].order, kind="stable", ignore_index=True)
         at = {k: positions(frame, k.columns, kept[k.table], keys.tables[k.table].primary) for k in own.foreign}
         first = None if name == root else candidates(keys, name, keep)[0]
         if first is None:
@@ -107,9 +112,7 @@ def bounded(
                 )
                 whole &= ~(key.duplicated() | key.isna().any(axis=1)).to_numpy()
             most = 1 if own.most is None or {*own.primary} == {*first.columns} else own.most
-            # Of rows that follow each other the first ones count, which the fit itself keeps.
-            limits = () if name in ordered else ((at[first], most), (units, own.most_of_unit))
-            for of_rows, limit in limits:
+            for of_rows, limit in ((at[first], most), (units, own.most_of_unit)):
                 turn = pd.Series(of_rows[whole]).groupby(of_rows[whole]).cumcount().to_numpy()
                 whole[whole] = turn < (limit or np.inf)
         kept[name], unit[name] = frame[whole].reset_index(drop=True), units[whole]
