@@ -293,3 +293,21 @@ def test_a_unit_is_on_one_side_with_all_its_rows_and_moves_no_other() -> None:
     assert {*again} == {*holdout["customer"]["customer_id"]} - {tables["customer"]["customer_id"].iloc[0]}
     with pytest.raises(BadInput, match="set unit to the table whose rows are people"):
         split_related(records(50), RECORDS_KEYS, keep=("country",))
+
+
+def test_units_that_are_copied_are_found_though_each_of_their_rows_is_frequent() -> None:
+    def people(n: int, seed: int) -> dict[str, pd.DataFrame]:
+        rng = np.random.default_rng(seed)
+        tables = {"person": pd.DataFrame({"id": np.arange(n), "sex": rng.choice(["f", "m"], n)})}
+        return tables | {
+            f"t{i}": pd.DataFrame({"id": np.arange(n), "v": rng.choice(list("abcd"), n)}) for i in range(6)
+        }
+
+    keys = {"person": "id", **{f"t{i}": {"foreign": {"id": "person"}} for i in range(6)}}
+    train, holdout = people(600, 0), people(600, 1)
+    areas = []
+    for synthetic in (train, people(600, 2)):
+        found = us.evaluate_related(train, synthetic, holdout=holdout, keys=keys)
+        areas.append(found.attack["AUC of the attack on units"])
+    assert areas[0][1] > 0.7
+    assert areas[1][1] <= 0.5 <= areas[1][2]

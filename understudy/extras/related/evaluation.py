@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from evaluate.fidelity.encoded import EncodedSamples
 from evaluate.fidelity.samples import FRESH, SHUFFLED, SYNTHETIC, Samples
@@ -48,6 +49,8 @@ UNIT = "unit of privacy"
 NAMES = {"kind": "identifier", "bounds": (0, 2**53)}  # of rows: numbers that mean nothing
 OTHERS = 2**50  # numbers of synthetic units begin here
 OWN, COUNT, PARENT, GRANDPARENT = "own", "count", "parents", "grandparents"
+N_BINS, AT_ONCE = 16, 500  # of a number of a unit, and units that are compared at a time
+MOST_UNITS = 20_000  # synthetic units that are searched
 RATE = 0.01  # of false alarms at which members are counted
 
 
@@ -400,7 +403,8 @@ def compared(sides: Mapping[str, Tables], sources: Mapping[str, Mapping[str, Sou
 def unit_attack(sides: Mapping[str, Tables], entity: str = UNIT) -> dict[str, tuple[float, float, float]]:
     """The membership attack on whole units: of each attack a unit's highest score over all its rows in all tables.
 
-    Scores of tables are made alike by the mean and deviation of those of held-out units there.
+    Scores of tables are made alike by the mean and deviation of those of held-out units there. One more attack looks
+    at all rows of a unit together: how near the synthetic unit is that is most like it.
     """
     scores: dict[str, tuple[pd.Series, pd.Series]] = {}
     for tables in sides.values():
@@ -414,8 +418,66 @@ def unit_attack(sides: Mapping[str, Tables], entity: str = UNIT) -> dict[str, tu
             both = (pd.concat([a, b]).groupby(level=0).max() for a, b in zip(before, alike, strict=True))
             scores[attack] = next(both), next(both)
     by_attack = {name: (a.to_numpy(), b.to_numpy()) for name, (a, b) in scores.items()}
+    first = next(iter(scores.values()))
+    by_attack["whole units"] = nearness(sides, entity, (first[0].index, first[1].index))
     result = {}
     for name, rate in (("AUC of the attack on units", AREA), (f"units found at {RATE:.0%} false alarms", RATE)):
         parts = [half.scores(by_attack) for half in parts_for(rate, by_attack)]
         result[name] = area(parts) if rate == AREA else true_positive_rate(parts, rate)
     return result
+
+
+def nearness(sides: Mapping[str, Tables], entity: str, units: tuple[pd.Index, pd.Index]) -> tuple[Any, Any]:
+    """How near the synthetic unit is that is most like each of some members and controls, beside other real ones.
+
+    A unit is described by its numbers of rows of each kind: of each value of a column, and of each whole row.
+    *Sensitive*.
+    """
+    kinds, owners, side_of = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
+    n_kinds, names = 0, ("train", "control", "fresh", "synthetic")
+    for tables in sides.values():
+        frames = [getattr(tables, side) for side in names]
+        owner = np.concatenate([frame[entity].to_numpy(dtype=np.int64) for frame in frames])
+        of_side = np.repeat(np.arange(len(frames)), [len(frame) for frame in frames])
+        whole = np.zeros(len(owner), dtype=np.int64)
+        for column in tables.schema.learned:
+            cells = pd.concat([frame[column] for frame in frames], ignore_index=True)
+            codes = _codes(cells, int(of_side.searchsorted(1)))
+            whole = np.unique(whole * (int(codes.max(initial=0)) + 2) + codes + 1, return_inverse=True)[1]
+            kinds.append(codes + 1 + n_kinds)
+            n_kinds += int(codes.max(initial=0)) + 2
+        kinds.append(whole + n_kinds)
+        n_kinds += int(whole.max(initial=0)) + 1
+        owners += [owner] * (len(tables.schema.learned) + 1)
+        side_of += [of_side] * (len(tables.schema.learned) + 1)
+    every, at = np.unique(np.concatenate(owners), return_inverse=True)
+    counts = sparse.csr_matrix((np.ones(len(at)), (at, np.concatenate(kinds))), shape=(len(every), n_kinds))
+    among = [np.unique(at[np.concatenate(side_of) == side]) for side in range(len(names))]
+    squares = np.asarray(counts.multiply(counts).sum(axis=1)).ravel()
+
+    def nearest(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+        result = np.empty(len(rows))
+        for start in range(0, len(rows), AT_ONCE):
+            part = rows[start : start + AT_ONCE]
+            products = (counts[part] @ counts[others].T).toarray()
+            result[start : start + AT_ONCE] = (squares[part, None] + squares[others] - 2 * products).min(axis=1)
+        return np.sqrt(np.maximum(result, 0))
+
+    rng, drawn = np.random.default_rng(0), among[3][:MOST_UNITS]
+    fresh = among[2]
+    if len(among[3]) > MOST_UNITS:
+        drawn = rng.choice(among[3], MOST_UNITS, replace=False)
+    scores = []
+    for wanted in units:
+        rows = every.searchsorted(wanted.to_numpy(dtype=np.int64))
+        scores.append(nearest(rows, fresh) - nearest(rows, drawn))
+    return scores[0], scores[1]
+
+
+def _codes(cells: pd.Series, n_train: int) -> np.ndarray:
+    """Codes of cells: categories, or numbers and times among quantiles of training rows; -1 where missing."""
+    values = pd.to_numeric(cells.rank(method="dense")) if not pd.api.types.is_object_dtype(cells.dtype) else None
+    if values is None or pd.api.types.is_bool_dtype(cells.dtype) or cells.nunique() <= N_BINS:
+        return np.asarray(pd.factorize(cells)[0])
+    edges = np.unique(values.iloc[:n_train].dropna().quantile(np.linspace(0, 1, N_BINS + 1)[1:-1]))
+    return np.where(values.isna(), -1, edges.searchsorted(values.to_numpy(dtype=np.float64), side="right"))
