@@ -98,7 +98,11 @@ def to_toml(schema: Schema, *, read_off: bool = False) -> str:
 
 
 def _lines(content: Mapping[str, Any]) -> str:
-    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in content.items() if value is not None)
+    return "".join(f"{line}\n" for line in _pairs(content))
+
+
+def _pairs(content: Mapping[str, Any]) -> list[str]:
+    return [f"{_key(key)} = {_value(value)}" for key, value in content.items() if value is not None]
 
 
 def _key(name: str) -> str:
@@ -107,7 +111,7 @@ def _key(name: str) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return f"{{ {', '.join(_lines(value).splitlines())} }}"
+        return f"{{ {', '.join(_pairs(value))} }}"
     if not isinstance(value, tuple | list):
         return _scalar(value)
     parts = [_value(part) for part in value]

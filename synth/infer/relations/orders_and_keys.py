@@ -183,6 +183,13 @@ def find_combinations(
     rules = []
     for group, reason in _group(pairs):
         rows = table[list(group)].dropna().drop_duplicates()
+        while len(group) > 1 and any(rows[name].nunique() < len(codes[name][1]) for name in group):
+            # A value that only rows with another one missing have would be in no list.
+            emptiest = min(group, key=lambda name: int((codes[name][0] >= 0).sum()))
+            group = tuple(name for name in group if name != emptiest)
+            rows = table[list(group)].dropna().drop_duplicates()
+        if len(group) < 2:
+            continue
         values = sorted(zip(*(rows[name].tolist() for name in group), strict=True))
         rules.append(FixedCombinations(columns=group, combinations=tuple(values), proposed=reason))
     whole = {name for name, (rows, _) in codes.items() if rows.min() >= 0}

@@ -109,7 +109,7 @@ MUTANTS: Mapping[str, tuple[str, str]] = {
     "keys are unique over units": ('{"unit": units, **', '{"unit": 0, **'),
     "nothing is bounded": ("turn < (limit or np.inf)", "turn < np.inf"),
     "rows below none stay": ("whole = units >= 0", "whole = units >= -1"),
-    "rows stay by their place": ("np.argsort(row_keys(plain, list(map(str, plain))), kind=\"stable\")",
+    "rows stay by their place": ("np.argsort(row_keys(frame, list(map(str, frame))), kind=\"stable\")",
                                  "np.arange(len(frame))"),
 }  # fmt: skip
 
@@ -210,6 +210,7 @@ ODD: Mapping[str, Callable[[Tables], Tables]] = {
         "order": t["order"].assign(order_id=["A7", *map(str, t["order"]["order_id"][1:])])
     },
     "a text among numbers": lambda t: {"order": t["order"].assign(n=["x", *map(str, t["order"]["n"][1:])])},
+    "a fraction": lambda t: {"order": t["order"].assign(n=[1.5, *t["order"]["n"][1:]])},
     "a missing number": lambda t: {"order": t["order"].assign(n=[np.nan, *t["order"]["n"][1:]])},
 }
 
@@ -221,7 +222,7 @@ def test_no_cell_of_a_unit_decides_how_the_others_read(odd: str, released: list[
     more = tables["order"].assign(order_id=5000 + np.arange(len(tables["order"])))  # more than count of a unit
     tables["order"] = pd.concat([tables["order"], more], ignore_index=True).assign(n=lambda t: np.arange(len(t)) % 9)
     own = schemas()
-    number = {"kind": "integer", "bounds": (0, 9), "missing": True}
+    number = {"kind": "real", "bounds": (0, 9), "decimals": 1, "missing": True}
     order = {name: column.model_dump(mode="json") for name, column in own["order"].columns.items()}
     own["order"] = build_schema({"status": "declared", "n_units": 1000, "columns": {**order, "n": number}})
     for each in (tables, {**tables, **ODD[odd](tables)}):

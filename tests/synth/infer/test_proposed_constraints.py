@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import synth
 from synth.declare import declare_schema
 from synth.infer import infer_schema
 from synth.schema import Schema, build_schema
@@ -229,3 +230,27 @@ def test_no_key_is_proposed_of_values_that_nearly_every_entity_holds_so_that_a_t
     rows = pd.DataFrame({"who": who, "visit": np.concatenate([np.arange(size) for size in sizes])})
     schema = infer_schema(rows.assign(lab=rng.choice(["a", "b"], len(rows))), entity="who")
     assert not schema.constraints
+
+
+def test_combinations_list_values_that_others_are_missing_with() -> None:
+    """Tests without a flag are tests, too: a list of those with one would let no other be drawn."""
+    rng, n = np.random.default_rng(0), 2_000
+    units, flags = {"K": "mmol/l", "CREA": "mg/dl", "CRP": "mg/l", "HB": "g/dl"}, {"CRP": "H", "HB": "L"}
+    test = rng.choice([*units], n)
+    flag = [flags.get(each) if rng.random() < 0.5 else None for each in test]
+    table = pd.DataFrame({"test": test, "unit": [units[each] for each in test], "flag": flag})
+    listed = {name for rule in infer_schema(table).constraints for row in rule.combinations for name in row}
+    assert {*units} <= listed
+    drawn = synth.fit(table, generator="trees").sample(2_000, seed=0)
+    assert drawn["test"].value_counts(normalize=True).min() > 0.2
+
+
+def test_long_lists_within_a_line_are_toml() -> None:
+    left = {"kind": "integer", "bounds": (0, 9_999), "spikes": tuple(range(1_000, 1_090))}
+    modeled = {"expression": "a", "column": left}
+    columns = {
+        "a": {"kind": "integer", "bounds": (0, 9)},
+        "b": {"kind": "integer", "bounds": (0, 9_999), "modeled": modeled},
+    }
+    schema = build_schema({"status": "declared", "columns": columns})
+    assert build_schema(tomllib.loads(to_toml(schema))) == schema

@@ -21,12 +21,14 @@ from evaluate.options import EvaluationOptions
 from evaluate.privacy.membership import AREA, area, parts_for, true_positive_rate
 from evaluate.privacy.membership_attacks import scored, targets_of
 from evaluate.privacy.pii import expected, likenesses, too_many
+from evaluate.result import EvaluationError
 from evaluate.tables import Real, Tables
 from evaluate.text import listed
 from synth.errors import SchemaError, TableError, TableNote, nearest
 from synth.generators.fit import check_seed
 from synth.infer import infer_schema
 from synth.schema import Schema
+from synth.schema.residual_schema import free_name
 from understudy.extras.related.keys import (
     ForeignKey,
     Keys,
@@ -139,14 +141,16 @@ def real_keys(
     """The share of synthetic keys that are real ones, of keys made anew; 0 where chance explains them."""
     result = {}
     for name, schema in schemas.items():
-        for key in (key for key in made_anew(keys, name) if schema.columns[key].is_identifier):
-            known, drawn = (
-                likenesses(pd.concat([side[name][key] for side in sides], ignore_index=True), "identifier")
-                for sides in (real, [synthetic])
-            )
+        for key in made_anew(keys, name):
+            cells = [pd.concat([s[name][key] for s in sides], ignore_index=True) for sides in (real, [synthetic])]
+            known, drawn = (likenesses(each, "identifier") for each in cells)
+            column: Any = schema.columns[key]
+            if not column.is_identifier:  # as it is made anew
+                kinds = {key: "identifier"}
+                column = infer_schema(cells[0].to_frame(key), propose_entity=False, kinds=kinds).columns[key]
             hits = pd.Series(drawn).isin({*known.tolist()} - {None}).to_numpy()
             rng = np.random.default_rng(0)
-            by_chance = expected(schema.columns[key], frozenset(known.tolist()) - {None}, len(drawn), rng)
+            by_chance = expected(column, frozenset(known.tolist()) - {None}, len(drawn), rng)
             result[f"{name}: {key}"] = float(hits.mean()) if too_many(int(hits.sum()), by_chance) else 0.0
     return result
 
@@ -164,7 +168,7 @@ def joined(
     for child, key in keys.edges():
         if key.table == name:
             at = positions(tables[child], key.columns, frame, keys.tables[name].primary)
-            count = f"rows of {child} by {'+'.join(key.columns)}"
+            count = free_name(f"rows of {child} by {'+'.join(key.columns)}", columns)
             columns[count] = pd.Series(np.bincount(at[at >= 0], minlength=len(frame)))
             sources[count] = Source(COUNT, child, count)
 
@@ -304,6 +308,7 @@ class RealTables:
 
     units: Units
     reals: Mapping[str, Real]
+    unmeasured: Mapping[str, str]  # tables that are not measured, and why
     sources: Mapping[str, Mapping[str, Source]]
 
     @classmethod
@@ -313,7 +318,7 @@ class RealTables:
     ) -> Self:  # fmt: skip
         """`schema_of` gives the schema of a joined table; left out: it is inferred."""
         rng, schema_of = np.random.default_rng(0), schema_of or _inferred
-        result = cls(units, reals := {}, sources := {})
+        result = cls(units, reals := {}, unmeasured := {}, sources := {})
         most = sum(map(len, train.values()))
         is_control = rng.random(most + sum(map(len, holdout.values()))) < 0.5  # of units, in all tables alike
         for name in units.tables:
@@ -323,7 +328,11 @@ class RealTables:
                 continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TableNote)
-                real = Real.prepare(known[list(schema.kept)], fresh[list(schema.kept)], schema, options)
+                try:
+                    real = Real.prepare(known[list(schema.kept)], fresh[list(schema.kept)], schema, options)
+                except EvaluationError as error:
+                    unmeasured[name] = str(error)
+                    continue
             other = is_control[real.holdout[units.column].to_numpy(dtype=np.int64)]
             halves = {"fresh": real.holdout[~other], "control": real.holdout[other]}
             reals[name] = replace(real, **{half: rows.reset_index(drop=True) for half, rows in halves.items()})
@@ -374,6 +383,8 @@ def evaluate_related(
         check_columns(frames[-1], keys)
     known, fresh, drawn = frames
     reals = RealTables.prepare(known, fresh, Units(keys, unit, keep), EvaluationOptions(outside="clamp"))
+    for name, why in reals.unmeasured.items():
+        raise EvaluationError(f"{name}: {why}")
     sides = reals.beside(drawn)
     attack = unit_attack(sides) if attacks else {}
     return RelatedEvaluation(valid_keys(drawn, keys), compared(sides, reals.sources), attack)

@@ -14,6 +14,7 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from evaluate.gate.policy import Policy, Waiver
+from evaluate.privacy.pii import WHOLE
 from evaluate.provenance import ComposedClaim
 from evaluate.text import listed, typed_loss
 from synth.errors import JobError, SchemaError
@@ -28,14 +29,16 @@ from understudy.budget import Fund, Payment, Release, RequestStore, ledger_of, o
 from understudy.data import RealTable, find_table
 from understudy.extras.related.evaluation import Units, unit_of
 from understudy.extras.related.fit import Releases, chosen_for, releases_of
-from understudy.extras.related.keys import Keys, Orphans, TableKeys, check_kept
+from understudy.extras.related.keys import Keys, Orphans, TableKeys, check_kept, hidden_columns
 from understudy.extras.related.units import bounded, check_private
-from understudy.extras.related.walk import Walk, lay_out
+from understudy.extras.related.walk import Walk, lay_out, without
 from understudy.job.load import generator_of, read_terms
 from understudy.job.spec import LABEL, JobTerms, checked_job, composed
 from understudy.provenance import fingerprint_key
 from understudy.run.preflight import Intent, cautions, doubts
 from understudy.run.workspace import requested, tidy
+
+OF_PEOPLE = {*WHOLE} - {"text", "url", "address"}  # kinds of personal data that no public table holds
 
 
 class RelatedTableSpec(TableKeys):
@@ -128,23 +131,62 @@ def read_related(job_path: Path) -> RelatedInputs:
             files[f"{name}.schema"] = read_given(home / table.schema_path, f"schema of {name}", SchemaError)
             schemas[name] = schema_of(files[f"{name}.schema"])
             _check_columns(name, table, schemas[name])
+            if table.keep:
+                _check_public(name, schemas[name])
     inputs = RelatedInputs(job, files, keys, schemas, policy, waivers, {})
     if not keys.tables[inputs.unit].primary:
         raise JobError(f"unit={inputs.unit!r} needs a primary key, by which its rows are split; name one")
     if job.is_private and check_private(keys, job.keep, schemas) != inputs.unit:
         raise JobError(f"unit={job.unit!r}: with epsilon it is a row of the table that is below none; leave it out")
     top = schemas[inputs.unit]
+    _check_together(inputs)
     generators = {label: generator_of(p, top, f"generators.{label}", home) for label, p in job.points.items()}
-    for name in (n for n in keys.order if n not in job.keep and schemas[n].order is not None):
-        most = keys.tables[name].most or schemas[name].max_rows_per_unit
-        below = schemas[name].model_copy(update={"max_rows_per_unit": most, "n_units": top.n_units})
-        for label, chosen in generators.items():
+    inputs = replace(inputs, generators=generators)
+    _check_orders(inputs)
+    return inputs
+
+
+def _check_together(inputs: RelatedInputs) -> None:
+    """Refuse schemas that do not go together."""
+    top = inputs.schemas[inputs.unit]
+    for name, schema in ((n, s) for n, s in inputs.schemas.items() if n not in inputs.job.keep):
+        if schema.dataset not in (None, top.dataset):
+            raise SchemaError(
+                f"{name}: dataset={schema.dataset!r}, and all tables are of one, that of {inputs.unit}, "
+                f"{top.dataset!r}; name that, or leave dataset out"
+            )
+        own = without(schema, hidden_columns(inputs.keys, name))
+        if own is not None and inputs.entity in {*own.kept} - {own.entity}:
+            raise SchemaError(
+                f"{name}: column={inputs.entity!r} is called like the key of {inputs.unit}; declare it as a foreign "
+                "key, or rename it"
+            )
+
+
+def _check_orders(inputs: RelatedInputs) -> None:
+    """Refuse generators that draw no histories where a table has some."""
+    top, ordered = inputs.schemas[inputs.unit], (s for s in inputs.schemas.items() if s[1].order is not None)
+    for name, schema in ordered:
+        most = inputs.keys.tables[name].most or schema.max_rows_per_unit
+        below = schema.model_copy(update={"max_rows_per_unit": most, "n_units": top.n_units})
+        for label, chosen in inputs.generators.items():
             if not draws_in_order(chosen, below):
                 raise JobError(
                     f"generators.{label}: generator={chosen.name!r} draws no rows of {name} that follow each other; "
                     "choose trees, arn, aim or mst, and with epsilon more of it or a lower most"
                 )
-    return RelatedInputs(job, files, keys, schemas, policy, waivers, generators)
+
+
+def _check_public(name: str, schema: Schema) -> None:
+    """Refuse to take a table over as it is that says of itself that it is of people."""
+    roles = (*schema.sensitive, *schema.quasi_identifiers, *([] if schema.entity is None else [schema.entity]))
+    columns: Any = {name: schema.columns[name] for name in schema.kept}
+    personal = [
+        n for n, column in columns.items() if n in roles or (column.is_personal and column.personal in OF_PEOPLE)
+    ]
+    if personal or schema.n_units is not None:
+        why = f"column={personal[0]!r} is of people" if personal else f"n_units={schema.n_units} says that it has units"
+        raise JobError(f"{name}: keep is for public tables, which leave as they are, and {why}; leave keep out")
 
 
 def _check_columns(name: str, table: RelatedTableSpec, schema: Schema) -> None:
@@ -228,7 +270,9 @@ class RelatedPlan:
     def warnings(self) -> tuple[str, ...]:
         schedules = {label: each.schedule for label, each in self.releases.items()}
         intent = Intent(self.inputs.generators, schedules, self.unit_schema(), self.fund, "clamp")
-        said = (*cautions(intent), *(sentence for each in self.doubts.values() for sentence in each))
+        said = [*cautions(intent), *(sentence for each in self.doubts.values() for sentence in each)]
+        if self.kept:
+            said.append(f"{listed([*self.kept])}: taken over as they are, since keep says that they are public")
         return tuple(dict.fromkeys(said))
 
 
@@ -245,6 +289,7 @@ def make_plan(job_path: Path, out: Path, *, restart: bool, workers: int | None, 
     for name in job.keep:
         if name not in schemas:
             schemas[name] = infer_schema(places[name].address, propose_entity=False, constraints=False)
+            _check_public(name, schemas[name])
         kept[name] = read_table(places[name].address, schemas[name])
     for name in places:
         check_names(schemas[name].kept, out / f"{name}.csv")

@@ -35,6 +35,7 @@ from evaluate.gate.verdict import Verdict, judge, judge_candidate
 from evaluate.provenance import Provenance
 from evaluate.result import Candidate, Estimate, Evaluation, GeneratorRecord
 from evaluate.result_io import evaluation_from
+from evaluate.sampling import MIN_SYNTHETIC_ROWS
 from reports.sections.quality import given_away
 from synth.errors import TableError
 from synth.extras import VERSION
@@ -42,7 +43,7 @@ from synth.generators.base import unwrapped
 from synth.output import whole_file
 from synth.schema import Schema
 from synth.split import MIN_SIDE_ROWS
-from synth.table import read_table, write_table
+from synth.table import Table, read_table, write_table
 from synth.table.conforming import clamp
 from understudy import provenance
 from understudy.budget import releases
@@ -132,8 +133,8 @@ class RelatedOutcome:
 
     def verdict_of(self, name: str, label: str) -> str:
         """The verdict on one table, or why there is none."""
-        if name in self.verdicts:
-            return _of(self.verdicts[name], label).verdict
+        if (verdict := _of(self.verdicts.get(name, ()), label)) is not None:
+            return verdict.verdict
         return "kept as it is" if name in self.plan.inputs.job.keep else "not measured"
 
     @property
@@ -163,8 +164,8 @@ class RelatedOutcome:
         }  # fmt: skip
 
 
-def _of(verdicts: tuple[Verdict, ...], label: str) -> Verdict:
-    return next(verdict for verdict in verdicts if verdict.candidate == label)
+def _of(verdicts: tuple[Verdict, ...], label: str) -> Verdict | None:
+    return next((verdict for verdict in verdicts if verdict.candidate == label), None)
 
 
 def run_related(plan: RelatedPlan, console: "Console", signer: "Signer | None" = None) -> RelatedOutcome:
@@ -183,7 +184,7 @@ def run_related(plan: RelatedPlan, console: "Console", signer: "Signer | None" =
         outcome = _judged(plan, work, sides)
         with console.stage("report"):
             _write(outcome, work.result, signer)
-        for candidate in next(iter(outcome.evaluations.values())).candidates:
+        for candidate in outcome.evaluations[plan.inputs.unit].candidates:
             plan.payment(work).commit(candidate.statement)
         work.finish()
     return outcome
@@ -256,6 +257,7 @@ def joined_schema(plan: RelatedPlan, name: str, sources: Mapping[str, Source]) -
     base: dict[str, Any] = {} if own is None else dict(own)
     is_history = own is not None and own.order is not None and first is not None and first.table == inputs.unit
     columns: dict[str, Any] = {inputs.entity: NAMES}
+    columns |= {} if own is None else {name: column for name, column in own.columns.items() if column.drop}
     for column, source in sources.items():
         if source.role == COUNT:
             most: dict[str, Any] = {"measure": True}
@@ -311,13 +313,22 @@ def _finish(
         drawn = model.sample(job.generators[label].rows, seed=child_seed(job.seed, "sample", label), progress=progress)
         folder.mkdir(parents=True)
         for name, frame in drawn.items():
-            write_table(frame, folder / f"{name}{_suffix(plan, name)}", plan.schemas[name])
+            path = folder / f"{name}{_suffix(plan, name)}"
+            if name in plan.kept:  # all columns, those too that no model knows
+                _copy(plan.places[name].address, path)
+            else:
+                write_table(frame, path, plan.schemas[name])
     seconds["sample"] = time.perf_counter() - started
     written = _written(plan, folder)
     of_tables, sides_of_tables = dict[str, str](), {}
+    for name, why in reals.unmeasured.items():
+        work.add_warnings([f"{name} is not measured, so that nothing passes: {why}"])
     for name, real in reals.reals.items():
+        rows = reals.rows(written, name)
+        if len(rows) < MIN_SYNTHETIC_ROWS:
+            work.add_warnings([f"{name} of {label} is not measured, so that it cannot pass: it has {len(rows)} rows"])
+            continue
         with console.stage(f"evaluate {name} of {label}") as progress:
-            rows = reals.rows(written, name)
             evaluation = evaluate_beside(
                 real, {label: rows}, measures=job.evaluation.measures, time_limit_s=job.evaluation.time_limit_s,
                 progress=progress, statements={} if model.statement is None else {label: model.statement},
@@ -353,9 +364,16 @@ def _suffix(plan: RelatedPlan, name: str) -> str:
     return plan.places[name].suffix or ".parquet"
 
 
+def _copy(address: str, path: Path) -> None:
+    """A public table as it is."""
+    rows = Table.of(address).frame()
+    rows.to_csv(path, index=False) if path.suffix == ".csv" else rows.to_parquet(path, index=False)
+
+
 def _written(plan: RelatedPlan, folder: Path) -> dict[str, pd.DataFrame]:
     """The synthetic tables as they were written."""
-    return {n: clamp(read_table(folder / f"{n}{_suffix(plan, n)}"), plan.schemas[n])[0] for n in plan.places}
+    places = {name: folder / f"{name}{_suffix(plan, name)}" for name in plan.places}
+    return {name: clamp(Table.of(place), plan.schemas[name])[0] for name, place in places.items()}
 
 
 def _audited(plan: RelatedPlan, label: str, name: str, candidate: Candidate, progress: Any) -> Candidate:
@@ -388,8 +406,11 @@ def _judged(plan: RelatedPlan, work: RunWorkspace, sides: Sides) -> RelatedOutco
     measured = {label: json.loads(work.measured(label).read_text(encoding="utf-8")) for label in job.points}
     related = {label: TypeAdapter(Related).validate_json(each["related"]) for label, each in measured.items()}
     evaluations = dict[str, Evaluation]()
-    for name in next(iter(measured.values()))["tables"]:
-        each = {label: evaluation_from(content["tables"][name]) for label, content in measured.items()}
+    for name in (n for n in inputs.keys.order if any(n in content["tables"] for content in measured.values())):
+        each = {
+            label: evaluation_from(content["tables"][name])
+            for label, content in measured.items() if name in content["tables"]
+        }  # fmt: skip
         first = next(iter(each.values()))
         candidates = tuple(one for evaluation in each.values() for one in evaluation.candidates)
         said = [*plan.warnings, *work.warnings, *given_away(replace(first, candidates=candidates))]
@@ -428,7 +449,9 @@ def _together(
     related: Related,
 ) -> Verdict:
     """One verdict on all tables of a candidate: the worst of each table's, of whole units' and of keys'."""
-    inputs, of_all = plan.inputs, [(name, _of(each, label)) for name, each in verdicts.items()]
+    inputs = plan.inputs
+    of_all = [(name, own) for name, each in verdicts.items() if (own := _of(each, label)) is not None]
+    measured = {name for name, _ in of_all}
     if (of_units := _of_units(plan, label, evaluations, related)) is not None:
         of_all.append(("whole units", of_units))
     findings = [replace(f, reason=f"{name}: {f.reason}") for name, each in of_all for f in each.findings]
@@ -442,8 +465,9 @@ def _together(
         made: Outcome = "FAIL" if share else "PASS"
         findings.append(Finding(REAL_RULE, made, f"{key}: {share:.2%} of its values are real, beyond chance."))
         outcomes.add(made)
-    for name in (n for n in inputs.keys.order if n not in inputs.job.keep and n not in evaluations):
+    for name in (n for n in inputs.keys.order if n not in inputs.job.keep and n not in measured):
         why = f"{name}: it is not below {inputs.unit}, so that nothing of it was measured; set keep where it is public."
+        why = f"{name}: it has too few rows to be measured." if name in inputs.measured else why
         findings.append(Finding(UNMEASURED_RULE, "INCONCLUSIVE", why))
         outcomes.add("INCONCLUSIVE")
     worst: Outcome = next(each for each in ("FAIL", "INCONCLUSIVE", "PASS") if each in outcomes)
@@ -473,7 +497,8 @@ def _write(outcome: RelatedOutcome, folder: Path, signer: "Signer | None") -> No
     handing, seeds = Handing(job.card, job.split.holdout_share), {"job": job.seed, "split": job.split_seed}
     deliveries = dict[str, Delivery]()
     for name, evaluation in outcome.evaluations.items():
-        tables = {label: Path("../..") / SYNTHETIC / label / f"{name}{_suffix(plan, name)}" for label in job.points}
+        labels = [candidate.name for candidate in evaluation.candidates]
+        tables = {label: Path("../..") / SYNTHETIC / label / f"{name}{_suffix(plan, name)}" for label in labels}
         title = f"{plan.title}: {name}"
         deliveries[name] = Delivery(
             evaluation, outcome.verdicts[name], plan.inputs.policy, title, job.release, tables, handing
@@ -502,7 +527,7 @@ def _hand_on(outcome: RelatedOutcome, deliveries: Mapping[str, Delivery], folder
         source = folder / SYNTHETIC / str(plan.inputs.job.release) / f"{name}{_suffix(plan, name)}"
         public = folder / TO_HAND_ON / name
         public.mkdir(parents=True)
-        if name not in deliveries:
+        if name not in deliveries or deliveries[name].released is None:
             shutil.copyfile(source, public / source.name)
             continue
         shown = without(schema, hidden_columns(plan.inputs.keys, name)) or schema

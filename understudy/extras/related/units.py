@@ -92,11 +92,10 @@ def bounded(
                 k: positions(frame, k.columns, kept[k.table], keys.tables[k.table].primary) for k in own.foreign
             }
             continue
-        plain = pd.DataFrame({str(c): comparable(frame[c]) for c in frame})
-        order = np.argsort(row_keys(plain, list(map(str, plain))), kind="stable")
-        frame = frame.iloc[order].reset_index(drop=True)
+        # Of columns as their schemas have them: no cell decides the dtype, and with it the hashes, of others.
+        frame = frame.iloc[np.argsort(row_keys(frame, list(map(str, frame))), kind="stable")].reset_index(drop=True)
         if name in schemas and schemas[name].order is not None:
-            frame = frame.sort_values(schemas[name].order, kind="stable", ignore_index=True)
+            frame = frame.sort_values(str(schemas[name].order), kind="stable", ignore_index=True)
         at = {k: positions(frame, k.columns, kept[k.table], keys.tables[k.table].primary) for k in own.foreign}
         first = None if name == root else candidates(keys, name, keep)[0]
         if first is None:
