@@ -13,7 +13,7 @@ from evaluate.text import loss, typed_loss
 from understudy.cli import app
 from understudy.console import Console
 
-MOST_COMMANDS = 32
+MOST_COMMANDS = 33
 
 
 def below(command: Any, name: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

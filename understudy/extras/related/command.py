@@ -1,13 +1,15 @@
 """`understudy schema related`: from related tables to their keys, their schemas and a job, for a person to confirm."""
 
 import re
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pandas as pd
 import tomli_w
 import typer
 
 from understudy.cli.options import OutFolder, arg, console_of, opt
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RELATED = "Example: understudy schema related customers.csv orders.csv lines.csv --keep products.csv --out shop"
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
@@ -100,8 +102,10 @@ def _name(path: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", last.split(".")[0]).strip("-") or "table"
 
 
-def _typed(column: pd.Series) -> pd.Series:
+def _typed(column: "pd.Series") -> "pd.Series":
     """Whole numbers, which files of text hold as texts."""
+    import pandas as pd
+
     texts = column.dropna()
     is_whole = texts.dtype == object and len(texts) and all(isinstance(t, str) and WHOLE.fullmatch(t) for t in texts)
     return pd.to_numeric(column).astype("Int64") if is_whole else column
