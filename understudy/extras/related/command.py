@@ -42,14 +42,15 @@ def related(
 
     console = console_of(ctx)
     check_new_folder(out)
-    places = {_name(path): find_table(path) for path in (*tables, *(keep or ()))}
-    names = [_name(path) for path in (*tables, *(keep or ()))]
+    paths = (*tables, *(keep or ()))
+    names = [_name(path) for path in paths]
+    places = dict(zip(names, map(find_table, paths), strict=True))
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise JobError(f"two tables have the name {twice!r}; rename a file")
     with console.stage("infer"):
         frames = {name: Table.of(place.address).frame() for name, place in places.items()}
         typed = {name: frame.apply(_typed) for name, frame in frames.items()}
-        keys, kept = infer_keys(typed), [_name(path) for path in keep or ()]
+        keys, kept = infer_keys(typed), names[len(tables) :]
         schemas = {}
         for name in (name for name in places if name not in kept):
             own = keys.tables[name]
